@@ -1,0 +1,32 @@
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/support/machine.h"
+#include "kernels/common/parallel.h"
+#include "kernels/common/philox.h"
+
+namespace engine::bench {
+
+/// Numbers in [-0.5, 0.5) that depend on the seed alone.
+inline std::vector<float> random_floats(int64_t count, uint64_t seed) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = kernels::Philox::uniform(kernels::Philox::block(seed, i / 4, 0)[i % 4]) - 0.5F;
+  }
+  return values;
+}
+
+/// Counters of a kernel that is bound by memory: the bytes it moves at least, a second, and their share of the copy
+/// bandwidth with as many threads. Above 1 where the tensors fit into the cache.
+inline void report_bytes(benchmark::State& state, int64_t bytes_a_call) {
+  using benchmark::Counter;
+  const double bytes = static_cast<double>(bytes_a_call) * static_cast<double>(state.iterations());
+  state.counters["bytes/s"] = Counter(bytes, Counter::kIsRate);
+  state.counters["of_copy"] = Counter(bytes / copy_bandwidth(kernels::max_threads()), Counter::kIsRate);
+}
+
+}  // namespace engine::bench

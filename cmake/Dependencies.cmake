@@ -1,0 +1,26 @@
+# Libraries come from the distribution; nothing is downloaded at configure time. ENGINE_ONEDNN_ROOT points at another
+# oneDNN (2.6 to 3.x, with include/ and lib/), for example the PyPI wheel onednn-devel-cpu-gomp.
+
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Threads REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(Protobuf REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_path(STB_INCLUDE_DIR stb/stb_image.h REQUIRED)
+
+set(ENGINE_ONEDNN_ROOT "" CACHE PATH "Folder of a oneDNN to use in place of the distribution's")
+set(onednn_search "")
+if(ENGINE_ONEDNN_ROOT)
+  set(onednn_search PATHS ${ENGINE_ONEDNN_ROOT} NO_DEFAULT_PATH)
+endif()
+find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp ${onednn_search} PATH_SUFFIXES include REQUIRED)
+find_library(ONEDNN_LIBRARY NAMES dnnl libdnnl.so.3 libdnnl.so.2 ${onednn_search} PATH_SUFFIXES lib lib64 REQUIRED)
+add_library(onednn INTERFACE)
+target_include_directories(onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE_DIR})
+target_link_libraries(onednn INTERFACE ${ONEDNN_LIBRARY})
+message(STATUS "oneDNN: ${ONEDNN_LIBRARY}, headers in ${ONEDNN_INCLUDE_DIR}")

@@ -1,0 +1,42 @@
+# Targets mirror folders: a folder's sources are globbed, so that a new op or test edits no list.
+
+add_library(engine-options INTERFACE)
+target_include_directories(engine-options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(engine-options INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+if(ENGINE_WARNINGS_AS_ERRORS)
+  target_compile_options(engine-options INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 reports overlaps inside std::string's operator+ that cannot happen (GCC bug 105651).
+  target_compile_options(engine-options INTERFACE -Wno-restrict)
+endif()
+if(ENGINE_CPU_ARCH)
+  target_compile_options(engine-options INTERFACE -march=${ENGINE_CPU_ARCH})
+endif()
+if(ENGINE_SANITIZE)
+  target_compile_options(engine-options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+                                                  -fno-omit-frame-pointer)
+  target_link_options(engine-options INTERFACE -fsanitize=address,undefined)
+  target_compile_definitions(engine-options INTERFACE ENGINE_SANITIZED)
+endif()
+if(ENGINE_FUZZ)
+  target_compile_options(engine-options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# engine_module(NAME FOLDER [RECURSE] [EXCLUDE regex] DEPENDS ... PRIVATE ...): static library engine-NAME of a folder's sources.
+function(engine_module name folder)
+  cmake_parse_arguments(ARG "RECURSE" "EXCLUDE" "DEPENDS;PRIVATE" ${ARGN})
+  set(glob GLOB)
+  if(ARG_RECURSE)
+    set(glob GLOB_RECURSE)
+  endif()
+  file(${glob} sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
+  endif()
+  if(NOT sources)
+    set(sources ${CMAKE_SOURCE_DIR}/build/empty.cpp)  # TEMPORARY
+  endif()
+  add_library(engine-${name} STATIC ${sources})
+  target_link_libraries(engine-${name} PUBLIC engine-options ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+endfunction()

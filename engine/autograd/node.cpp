@@ -1,0 +1,86 @@
+#include "engine/autograd/node.h"
+
+#include <atomic>
+
+#include "engine/core/error.h"
+
+namespace engine {
+namespace {
+
+thread_local bool recording = true;
+std::atomic<uint64_t> next_sequence{1};
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+}  // namespace
+
+Gradients::Gradients(Node& node, std::vector<Tensor> outputs)
+    : node_(node), outputs_(std::move(outputs)), inputs_(node.inputs().size()) {}
+
+const Tensor& Gradients::output(int index) const { return outputs_.at(at(index)); }
+
+Tensor Gradients::take_output(int index) { return std::move(outputs_.at(at(index))); }
+
+bool Gradients::wanted(int index) const { return node_.inputs().at(at(index)) != nullptr; }
+
+Tensor Gradients::target(int index, const Shape& shape, DType dtype) {
+  const auto& meta = node_.inputs().at(at(index));
+  if (meta && !meta->producer && meta->grad.defined() && !meta->grad_valid && meta->grad.shape() == shape) {
+    return meta->grad;
+  }
+  return Tensor::empty(shape, dtype);
+}
+
+void Gradients::set(int index, Tensor gradient) { inputs_.at(at(index)) = std::move(gradient); }
+
+Node::Node(const char* name, std::vector<std::shared_ptr<AutogradMeta>> inputs, int outputs, BackwardFunction backward)
+    : name_(name),
+      inputs_(std::move(inputs)),
+      outputs_(outputs),
+      sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)),
+      backward_(std::move(backward)) {}
+
+void Node::run(Gradients& gradients) {
+  ENGINE_CHECK(backward_ != nullptr, "[{}] backward: the graph has been used already; run the forward pass again",
+               name_);
+  backward_(gradients);
+}
+
+void Node::release() {
+  backward_ = nullptr;
+  inputs_.clear();
+}
+
+bool grad_enabled() { return recording; }
+
+NoGradGuard::NoGradGuard() : before_(recording) { recording = false; }
+NoGradGuard::~NoGradGuard() { recording = before_; }
+
+bool should_record(std::initializer_list<const Tensor*> inputs) {
+  if (!recording) return false;
+  for (const Tensor* input : inputs) {
+    if (input->defined() && input->autograd() && input->autograd()->requires_grad) return true;
+  }
+  return false;
+}
+
+void record(const char* name, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs,
+            BackwardFunction backward) {
+  std::vector<std::shared_ptr<AutogradMeta>> metas;
+  for (const Tensor* input : inputs) {
+    const bool wanted = input->defined() && input->autograd() && input->autograd()->requires_grad;
+    metas.push_back(wanted ? input->autograd() : nullptr);
+  }
+  const auto node =
+      std::make_shared<Node>(name, std::move(metas), static_cast<int>(outputs.size()), std::move(backward));
+  int index = 0;
+  for (Tensor* output : outputs) {
+    auto meta = std::make_shared<AutogradMeta>();
+    meta->requires_grad = true;
+    meta->producer = node;
+    meta->output_index = index++;
+    output->set_autograd(std::move(meta));
+  }
+}
+
+}  // namespace engine

@@ -1,0 +1,81 @@
+#include "engine/nn/module.h"
+
+#include "engine/autograd/backward.h"
+#include "engine/autograd/node.h"
+#include "engine/core/error.h"
+
+namespace engine {
+namespace {
+
+thread_local Module::OutputObserver output_observer;
+
+}  // namespace
+
+void Module::set_output_observer(OutputObserver observer) { output_observer = std::move(observer); }
+
+Tensor Module::observed(Tensor output) const {
+  if (output_observer) output_observer(*this, output);
+  return output;
+}
+
+std::string Module::name_of(const Module& layer) const {
+  for (const auto& [name, child] : children_) {
+    if (child == &layer) return name;
+    const std::string below = child->name_of(layer);
+    if (!below.empty()) return name + "." + below;
+  }
+  return "";
+}
+
+template <typename F>
+void Module::visit(const std::string& prefix, std::vector<Slot> Module::*slots, F&& f) const {
+  for (const Slot& slot : this->*slots) {
+    NamedTensor named = slot.description;
+    named.name = prefix + named.name;
+    named.tensor = *slot.tensor;
+    f(named, *slot.tensor);
+  }
+  for (const auto& [name, child] : children_) child->visit(prefix + name + ".", slots, f);
+}
+
+std::vector<NamedTensor> Module::parameters() const {
+  std::vector<NamedTensor> found;
+  visit("", &Module::parameters_, [&](const NamedTensor& named, Tensor&) { found.push_back(named); });
+  return found;
+}
+
+std::vector<NamedTensor> Module::buffers() const {
+  std::vector<NamedTensor> found;
+  visit("", &Module::buffers_, [&](const NamedTensor& named, Tensor&) { found.push_back(named); });
+  return found;
+}
+
+void Module::set_training(bool training) {
+  training_ = training;
+  for (const auto& [name, child] : children_) child->set_training(training);
+}
+
+void Module::rebind_parameters(const std::function<Tensor(const NamedTensor&)>& new_memory) {
+  visit("", &Module::parameters_, [&](const NamedTensor& named, Tensor& parameter) {
+    Tensor fresh = new_memory(named);
+    ENGINE_CHECK(fresh.shape() == parameter.shape() && fresh.dtype() == parameter.dtype(),
+                 "[module] rebind {}: got {}, expected {}", named.name, fresh.shape().str(), parameter.shape().str());
+    fresh.set_autograd(parameter.autograd());
+    parameter = std::move(fresh);
+  });
+}
+
+void Module::register_parameter(NamedTensor description, Tensor& parameter) {
+  set_requires_grad(parameter);
+  parameters_.push_back({std::move(description), &parameter});
+}
+
+void Module::register_buffer(std::string name, Tensor& buffer) {
+  NamedTensor description;
+  description.name = std::move(name);
+  buffers_.push_back({std::move(description), &buffer});
+}
+
+void Module::register_child(std::string name, Module& child) { children_.emplace_back(std::move(name), &child); }
+
+}  // namespace engine

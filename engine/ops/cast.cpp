@@ -1,0 +1,41 @@
+#include "engine/ops/cast.h"
+
+#include "engine/autograd/node.h"
+#include "engine/core/dispatch.h"
+#include "kernels/cast/cast.h"
+
+namespace engine {
+namespace {
+
+template <typename From>
+void cast_from(const Tensor& x, const Tensor& y) {
+  dispatch_all(y.dtype(), "cast", [&]<typename To>() {
+    if constexpr (std::is_integral_v<To> || std::is_same_v<From, int64_t> || std::is_same_v<From, int32_t>) {
+      throw Error(fmt::format("[cast] got {} to {}, expected a floating type", name_of(x.dtype()), name_of(y.dtype())));
+    } else {
+      kernels::cast_cpu(x.data<From>(), y.data<To>(), x.numel());
+    }
+  });
+}
+
+Tensor converted(const Tensor& x, DType dtype) {
+  Tensor y = Tensor::empty(x.shape(), dtype);
+  dispatch_all(x.dtype(), "cast", [&]<typename From>() { cast_from<From>(x, y); });
+  return y;
+}
+
+}  // namespace
+
+Tensor cast(const Tensor& x, DType dtype) {
+  ENGINE_CHECK(x.defined() && x.is_contiguous(), "[cast] x: expected a contiguous tensor");
+  ENGINE_CHECK(is_floating(dtype), "[cast] got {}, expected a floating type", name_of(dtype));
+  if (x.dtype() == dtype) return x;
+  Tensor y = converted(x, dtype);
+  if (!should_record({&x})) return y;
+  record("cast", {&x}, {&y}, [from = x.dtype()](Gradients& gradients) {
+    gradients.set(0, converted(gradients.take_output(0).contiguous(), from));
+  });
+  return y;
+}
+
+}  // namespace engine

@@ -1,0 +1,24 @@
+#include "engine/ops/checks.h"
+
+namespace engine {
+
+void check_input(const char* op, const char* argument, const Tensor& tensor) {
+  ENGINE_CHECK(tensor.defined(), "[{}] {}: got an undefined tensor, expected values", op, argument);
+  ENGINE_CHECK(tensor.dtype() == DType::f32 || tensor.dtype() == DType::f64, "[{}] {}: got {}, expected f32 or f64", op,
+               argument, name_of(tensor.dtype()));
+  ENGINE_CHECK(tensor.is_contiguous(), "[{}] {}: got strides with gaps, expected a contiguous tensor", op, argument);
+}
+
+void check_rank(const char* op, const char* argument, const Tensor& tensor, int rank) {
+  check_input(op, argument, tensor);
+  ENGINE_CHECK(tensor.rank() == rank, "[{}] {}: got shape {}, expected rank {}", op, argument, tensor.shape().str(),
+               rank);
+}
+
+void check_shape(const char* op, const char* argument, const Tensor& tensor, const Shape& shape, const Tensor& like) {
+  check_input(op, argument, tensor);
+  ENGINE_CHECK(tensor.shape() == shape && tensor.dtype() == like.dtype(), "[{}] {}: got {} {}, expected {} {}", op,
+               argument, name_of(tensor.dtype()), tensor.shape().str(), name_of(like.dtype()), shape.str());
+}
+
+}  // namespace engine

@@ -1,0 +1,119 @@
+#include "engine/ops/conv2d.h"
+
+#include "engine/autograd/node.h"
+#include "engine/core/dispatch.h"
+#include "engine/ops/checks.h"
+#include "engine/ops/cpu_path.h"
+#include "kernels/conv2d/conv2d.h"
+
+namespace engine {
+namespace {
+
+using kernels::Conv2dShape;
+
+template <typename T>
+T* data_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<T>() : nullptr;
+}
+
+Conv2dShape checked_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+  check_rank("conv2d", "x", x, 4);
+  check_rank("conv2d", "weight", weight, 4);
+  ENGINE_CHECK(weight.dtype() == x.dtype(), "[conv2d] weight: got {}, expected {}", name_of(weight.dtype()),
+               name_of(x.dtype()));
+  ENGINE_CHECK(options.stride >= 1 && options.padding >= 0 && options.dilation >= 1,
+               "[conv2d] options: got stride {}, padding {}, dilation {}, expected at least 1, 0, 1", options.stride,
+               options.padding, options.dilation);
+  const int64_t c = x.dim(3), k = weight.dim(0), groups = options.groups;
+  ENGINE_CHECK(groups >= 1 && c % groups == 0 && k % groups == 0,
+               "[conv2d] groups: got {}, expected a divisor of {} input and {} output channels", groups, c, k);
+  ENGINE_CHECK(weight.dim(3) * groups == c, "[conv2d] x: got {} channels, expected {} (weight {}, groups {})", c,
+               weight.dim(3) * groups, weight.shape().str(), groups);
+  if (bias.defined()) check_shape("conv2d", "bias", bias, Shape{k}, x);
+  const Conv2dShape shape{.n = x.dim(0),
+                          .h = x.dim(1),
+                          .w = x.dim(2),
+                          .c = c,
+                          .k = k,
+                          .r = weight.dim(1),
+                          .s = weight.dim(2),
+                          .stride_h = options.stride,
+                          .stride_w = options.stride,
+                          .pad_h = options.padding,
+                          .pad_w = options.padding,
+                          .dilation_h = options.dilation,
+                          .dilation_w = options.dilation,
+                          .groups = groups};
+  ENGINE_CHECK(shape.valid(), "[conv2d] x: got {}, expected pictures that the filter {} fits into", x.shape().str(),
+               weight.shape().str());
+  return shape;
+}
+
+void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y, const Conv2dShape& shape) {
+  dispatch_float(x.dtype(), "conv2d", [&]<typename T>() {
+    if constexpr (std::is_same_v<T, float>) {
+      if (use_fast<T>()) {
+        kernels::conv2d_forward_onednn(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
+        return;
+      }
+    }
+    kernels::conv2d_forward_cpu<T>(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
+  });
+}
+
+void backward_data(const Tensor& grad_y, const Tensor& weight, const Tensor& grad_x, const Conv2dShape& shape) {
+  dispatch_float(grad_y.dtype(), "conv2d", [&]<typename T>() {
+    if constexpr (std::is_same_v<T, float>) {
+      if (use_fast<T>()) {
+        kernels::conv2d_backward_data_onednn(grad_y.data<T>(), weight.data<T>(), grad_x.data<T>(), shape);
+        return;
+      }
+    }
+    kernels::conv2d_backward_data_cpu<T>(grad_y.data<T>(), weight.data<T>(), grad_x.data<T>(), shape);
+  });
+}
+
+void backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_weight, const Tensor& grad_bias,
+                      const Conv2dShape& shape) {
+  dispatch_float(x.dtype(), "conv2d", [&]<typename T>() {
+    T* bias = data_or_null<T>(grad_bias);
+    if constexpr (std::is_same_v<T, float>) {
+      if (use_fast<T>()) {
+        kernels::conv2d_backward_weights_onednn(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(), bias, shape);
+        return;
+      }
+    }
+    kernels::conv2d_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(), bias, shape);
+  });
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+  const Conv2dShape shape = checked_shape(x, weight, bias, options);
+  Tensor y = Tensor::empty({shape.n, shape.out_h(), shape.out_w(), shape.k}, x.dtype());
+  forward(x, weight, bias, y, shape);
+  if (!should_record({&x, &weight, &bias})) return y;
+  const bool biased = bias.defined();
+  record("conv2d", {&x, &weight, &bias}, {&y},
+         [saved_x = x.detach(), w = weight.detach(), shape, biased](Gradients& gradients) mutable {
+           Tensor grad_y = gradients.take_output(0).contiguous();
+           if (gradients.wanted(1) || gradients.wanted(2)) {
+             Tensor grad_w = gradients.target(1, w.shape(), w.dtype());
+             Tensor grad_bias = biased ? gradients.target(2, Shape{shape.k}, w.dtype()) : Tensor();
+             backward_weights(saved_x, grad_y, grad_w, grad_bias, shape);
+             if (gradients.wanted(1)) gradients.set(1, std::move(grad_w));
+             if (gradients.wanted(2)) gradients.set(2, std::move(grad_bias));
+           }
+           const Shape x_shape = saved_x.shape();
+           saved_x = Tensor();  // its memory may serve the gradient
+           if (gradients.wanted(0)) {
+             Tensor grad_x = gradients.target(0, x_shape, w.dtype());
+             backward_data(grad_y, w, grad_x, shape);
+             gradients.set(0, std::move(grad_x));
+           }
+         });
+  return y;
+}
+
+}  // namespace engine

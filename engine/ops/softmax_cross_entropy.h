@@ -1,0 +1,23 @@
+#pragma once
+// The classification loss, and accuracy.
+
+#include "engine/core/tensor.h"
+
+namespace engine {
+
+struct CrossEntropyOptions {
+  double label_smoothing = 0;  // in [0, 1], over all classes as PyTorch's CrossEntropyLoss
+  double normalizer = 0;       // the sum over rows is divided by it; 0: the number of rows, which gives the mean
+};
+
+/// logits [n, classes], labels [n] i64 -> one f64 value. Fused and numerically safe (log-sum-exp). The tape keeps
+/// logits and labels. Throws engine::Error for shapes, a smoothing outside [0, 1] or a label outside [0, classes).
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const CrossEntropyOptions& options = {});
+
+/// How many rows have their label among the k largest logits.
+int64_t topk_correct(const Tensor& logits, const Tensor& labels, int64_t k);
+
+/// Rows of probabilities: softmax(logits), in double. No gradient.
+std::vector<double> softmax_row(const Tensor& logits, int64_t row);
+
+}  // namespace engine

@@ -1,0 +1,73 @@
+#pragma once
+// Optimizers over a model's flat parameters.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/nn/flat_parameters.h"
+
+namespace engine {
+
+struct OptimizerConfig {
+  std::string opt = "sgd";  // one of optimizer_names()
+  double lr = 0.1;
+  double momentum = 0.9;  // sgd, lars
+  bool nesterov = false;  // sgd, lars
+  double weight_decay = 1e-4;
+  std::optional<double> norm_weight_decay;  // of batch-norm parameters; unset: weight_decay
+  std::optional<double> bias_weight_decay;  // of biases; unset: weight_decay
+  double clip_grad_norm = 0;                // 0: off
+};
+
+/// State that an optimizer keeps for each parameter, as a flat buffer.
+struct OptimizerSlot {
+  std::string name;  // "momentum", "exp_avg", "exp_avg_sq"
+  Tensor buffer;
+};
+
+/// Definitions: kernels/sgd, kernels/adam, kernels/lars. LARS gives neither ratio nor decay to one-dimensional tensors
+/// unless a decay of their own is set for them.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// One update of all parameters from the flat gradients times grad_scale (unscaling and clipping).
+  void step(double lr, double grad_scale);
+  /// Updates that were applied: what Adam's bias correction counts.
+  int64_t applied_steps() const { return applied_steps_; }
+  void set_applied_steps(int64_t steps) { applied_steps_ = steps; }
+  virtual std::vector<OptimizerSlot> slots() const = 0;
+  /// How many parameters are decayed, for the log.
+  int64_t decayed_tensors() const;
+
+ protected:
+  /// A run of parameters with one weight decay.
+  struct Group {
+    int64_t offset;
+    int64_t count;
+    double weight_decay;
+  };
+
+  Optimizer(FlatParameters& parameters, const OptimizerConfig& config);
+  virtual void update(double lr, double grad_scale) = 0;
+  /// Neighbours with equal decay in one group, so that few calls cover the buffer; gaps stay zero under every update.
+  const std::vector<Group>& groups() const { return groups_; }
+  double decay_of(const NamedTensor& parameter) const;
+
+  FlatParameters& parameters_;
+  OptimizerConfig config_;
+
+ private:
+  std::vector<Group> groups_;
+  int64_t applied_steps_ = 0;
+};
+
+/// "sgd", "adam", "adamw", "lars"
+const std::vector<std::string>& optimizer_names();
+
+/// Throws ConfigError for a name that is not one of optimizer_names(). `parameters` must outlive the optimizer.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, FlatParameters& parameters);
+
+}  // namespace engine

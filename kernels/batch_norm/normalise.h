@@ -1,0 +1,45 @@
+#pragma once
+// The arithmetic that every batch-norm kernel must share for a mask that is computed again to equal the first one.
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/batch_norm/batch_norm.h"
+
+namespace engine::kernels {
+
+template <typename T>
+inline T normalise(T x, T mean, T scale, T beta) {
+  return (x - mean) * scale + beta;
+}
+
+/// max(value, 0) that keeps NaN.
+template <typename T>
+inline T rectify(T value) {
+  return value < 0 ? T{0} : value;
+}
+
+template <typename T>
+inline T inverse_std(T variance, double eps) {
+  return static_cast<T>(1 / std::sqrt(static_cast<double>(variance) + eps));
+}
+
+/// Writes saved and running statistics of one channel from its mean and its sum of squared deviations.
+template <typename T, typename Args>
+void save_statistics_of(const Args& args, int64_t rows, int64_t channel, double mean, double squares) {
+  const double n = static_cast<double>(rows);
+  args.saved_mean[channel] = static_cast<T>(mean);
+  args.saved_invstd[channel] = static_cast<T>(1 / std::sqrt(squares / n + args.eps));
+  if (args.running_mean != nullptr) {
+    const double kept = 1 - args.momentum;
+    args.running_mean[channel] = static_cast<T>(kept * args.running_mean[channel] + args.momentum * mean);
+    args.running_var[channel] = static_cast<T>(kept * args.running_var[channel] + args.momentum * squares / (n - 1));
+  }
+}
+
+template <typename T>
+void save_statistics(const BatchNormForward<T>& args, int64_t channel, double mean, double squares) {
+  save_statistics_of<T>(args, args.rows, channel, mean, squares);
+}
+
+}  // namespace engine::kernels

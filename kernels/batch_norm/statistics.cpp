@@ -1,0 +1,79 @@
+#include "kernels/batch_norm/statistics.h"
+
+namespace engine::kernels {
+namespace {
+
+// sum += x - shift and sum_sq += (x - shift)^2 over the rows; four rows at a time halve the traffic to the sums.
+void accumulate(const float* x, int64_t rows, const ColumnStatistics& s) {
+  const int64_t c = s.channels;
+  const float* shift = s.shift;
+  float *sum = s.sum, *sum_sq = s.sum_sq;
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) {
+    const float *x0 = x + row * c, *x1 = x0 + c, *x2 = x1 + c, *x3 = x2 + c;
+#pragma omp simd
+    for (int64_t i = 0; i < c; ++i) {
+      const float d0 = x0[i] - shift[i], d1 = x1[i] - shift[i], d2 = x2[i] - shift[i], d3 = x3[i] - shift[i];
+      sum[i] += (d0 + d1) + (d2 + d3);
+      sum_sq[i] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3);
+    }
+  }
+  for (; row < rows; ++row) {
+    const float* x0 = x + row * c;
+#pragma omp simd
+    for (int64_t i = 0; i < c; ++i) {
+      const float d = x0[i] - shift[i];
+      sum[i] += d;
+      sum_sq[i] += d * d;
+    }
+  }
+}
+
+}  // namespace
+
+// The shift makes the sums small. It is the mean of the chunk before, so when it is far from this chunk's mean, the two
+// chunks differ by as much and that distance is part of the variance: the rounding error stays relative to the result.
+void ColumnStatistics::add_chunk(const float* x, int64_t count) {
+  std::fill_n(sum, channels, 0.0F);
+  std::fill_n(sum_sq, channels, 0.0F);
+  accumulate(x, count, *this);
+  const double n = static_cast<double>(count), before = static_cast<double>(rows), all = before + n;
+#pragma omp simd
+  for (int64_t i = 0; i < channels; ++i) {
+    const double offset = sum[i] / n;
+    const double chunk_mean = shift[i] + offset, delta = chunk_mean - mean[i];
+    mean[i] += delta * (n / all);
+    const double inside = sum_sq[i] - offset * offset * n;
+    squares[i] += (inside < 0 ? 0 : inside) + delta * delta * (before * n / all);
+    shift[i] = static_cast<float>(chunk_mean);
+  }
+  rows += count;
+}
+
+void ColumnStatistics::add(const float* x, int64_t count) {
+  if (rows == 0) {
+    std::fill_n(mean, channels, 0.0);
+    std::fill_n(squares, channels, 0.0);
+    // No chunk before the first: its first rows give a shift, by way of the first row.
+    std::copy_n(x, channels, shift);
+    std::fill_n(sum, channels, 0.0F);
+    const int64_t probe = std::min<int64_t>(count, 16);
+    accumulate(x, probe, *this);
+    for (int64_t i = 0; i < channels; ++i) shift[i] += sum[i] / static_cast<float>(probe);
+  }
+  const int64_t step = chunk_rows(channels);
+  for (int64_t row = 0; row < count; row += step) add_chunk(x + row * channels, std::min(step, count - row));
+}
+
+void ColumnStatistics::merge(const ColumnStatistics& other) {
+  if (other.rows == 0) return;
+  const double n = static_cast<double>(other.rows), before = static_cast<double>(rows), all = before + n;
+  for (int64_t i = 0; i < channels; ++i) {
+    const double delta = other.mean[i] - mean[i];
+    mean[i] += delta * (n / all);
+    squares[i] += other.squares[i] + delta * delta * (before * n / all);
+  }
+  rows += other.rows;
+}
+
+}  // namespace engine::kernels

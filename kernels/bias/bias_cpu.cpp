@@ -1,0 +1,48 @@
+#include <algorithm>
+#include <array>
+
+#include "kernels/bias/bias.h"
+#include "kernels/common/parallel.h"
+
+namespace engine::kernels {
+namespace {
+
+constexpr int64_t kGrain = 1 << 15;
+constexpr int64_t kBlock = 16;  // channels that a thread sums at a time: a cache line of floats
+
+}  // namespace
+
+template <typename T>
+void bias_forward_cpu(const T* x, const T* bias, T* y, int64_t rows, int64_t channels) {
+  parallel_for(rows, std::max<int64_t>(kGrain / channels, 1), [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* from = x + row * channels;
+      T* to = y + row * channels;
+#pragma omp simd
+      for (int64_t c = 0; c < channels; ++c) to[c] = from[c] + bias[c];
+    }
+  });
+}
+
+template <typename T>
+void bias_backward_cpu(const T* grad_y, T* grad_bias, int64_t rows, int64_t channels) {
+  const int64_t blocks = (channels + kBlock - 1) / kBlock;
+  parallel_for(blocks, std::max<int64_t>(kGrain / (rows * kBlock), 1), [=](int64_t begin, int64_t end) {
+    for (int64_t first = begin * kBlock; first < std::min(end * kBlock, channels); first += kBlock) {
+      const int64_t width = std::min(kBlock, channels - first);
+      std::array<double, kBlock> sums{};
+      for (int64_t row = 0; row < rows; ++row) {
+        const T* values = grad_y + row * channels + first;
+        for (int64_t c = 0; c < width; ++c) sums[static_cast<size_t>(c)] += values[c];
+      }
+      for (int64_t c = 0; c < width; ++c) grad_bias[first + c] = static_cast<T>(sums[static_cast<size_t>(c)]);
+    }
+  });
+}
+
+template void bias_forward_cpu(const float*, const float*, float*, int64_t, int64_t);
+template void bias_forward_cpu(const double*, const double*, double*, int64_t, int64_t);
+template void bias_backward_cpu(const float*, float*, int64_t, int64_t);
+template void bias_backward_cpu(const double*, double*, int64_t, int64_t);
+
+}  // namespace engine::kernels

@@ -1,0 +1,234 @@
+#include <atomic>
+#include <memory>
+#include <unordered_map>
+
+#include "kernels/common/lru_cache.h"
+#include "kernels/common/onednn.h"
+#include "kernels/common/onednn_api.h"
+#include "kernels/common/parallel.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/matmul/matmul.h"
+
+namespace engine::kernels {
+namespace {
+
+using dnnl::memory;
+
+// Three directions of some hundred shapes: ResNet-50 has 23 at each picture size.
+constexpr size_t kCachedPlans = 1024;
+
+// Primitives are made for a number of threads.
+struct PlanKey {
+  Conv2dShape shape;
+  ConvDirection direction = ConvDirection::forward;
+  bool bias = false;
+  int threads = 1;
+  bool operator==(const PlanKey&) const = default;
+};
+
+struct PlanHash {
+  size_t operator()(const PlanKey& key) const {
+    const Conv2dShape& p = key.shape;
+    size_t hash = 0;
+    for (const int64_t value :
+         {p.n, p.h, p.w, p.c, p.k, p.r, p.s, p.stride_h, p.stride_w, p.pad_h, p.pad_w, p.dilation_h, p.dilation_w,
+          p.groups, static_cast<int64_t>(key.direction), int64_t{key.bias}, int64_t{key.threads}}) {
+      hash = (hash ^ static_cast<size_t>(value)) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+// A primitive on NHWC images, with the filters in the layout that it likes best.
+struct Plan {
+  dnnl::primitive primitive;  // empty: oneDNN has none for the shape
+  std::string implementation = "reference";
+  memory::desc x, y, bias, scratchpad;
+  memory::desc weight;        // KRSC
+  memory::desc inner_weight;  // the primitive's
+  dnnl::primitive reorder;    // between the two; empty when they are the same
+  memory::desc reorder_scratchpad;
+};
+
+memory::desc image(int64_t n, int64_t c, int64_t h, int64_t w) {
+  return onednn::strided({n, c, h, w}, {h * w * c, 1, w * c, c});
+}
+
+memory::dims filter_dims(const Conv2dShape& shape) {
+  const int64_t group_c = shape.c / shape.groups;
+  if (shape.groups == 1) return {shape.k, group_c, shape.r, shape.s};
+  return {shape.groups, shape.k / shape.groups, group_c, shape.r, shape.s};
+}
+
+memory::desc krsc(const Conv2dShape& shape) {
+  const int64_t group_c = shape.c / shape.groups, filter = shape.r * shape.s * group_c;
+  memory::dims strides = {filter, 1, shape.s * group_c, group_c};
+  if (shape.groups != 1) strides.insert(strides.begin(), shape.k / shape.groups * filter);
+  return onednn::strided(filter_dims(shape), strides);
+}
+
+template <typename Primitive, typename Description>
+void adopt(Plan& plan, const Description& description, const memory::desc& inner_weight) {
+  plan.primitive = Primitive(description);
+  plan.implementation = description.impl_info_str();
+  plan.scratchpad = description.scratchpad_desc();
+  plan.inner_weight = inner_weight;
+}
+
+void add_reorder(Plan& plan, ConvDirection direction) {
+  if (plan.inner_weight == plan.weight) return;
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const bool outward = direction == ConvDirection::backward_weights;
+  const auto& engine = onednn::cpu_engine();
+  const dnnl::reorder::primitive_desc description(engine, outward ? plan.inner_weight : plan.weight, engine,
+                                                  outward ? plan.weight : plan.inner_weight, attr);
+  plan.reorder = dnnl::reorder(description);
+  plan.reorder_scratchpad = description.scratchpad_desc();
+}
+
+std::shared_ptr<const Plan> make_plan(const PlanKey& key) {
+  const Conv2dShape& shape = key.shape;
+  auto plan = std::make_shared<Plan>();
+  plan->x = image(shape.n, shape.c, shape.h, shape.w);
+  plan->y = image(shape.n, shape.k, shape.out_h(), shape.out_w());
+  plan->weight = krsc(shape);
+  if (key.bias) plan->bias = onednn::strided({shape.k}, {1});
+  onednn::ConvolutionArgs args{.src = plan->x,
+                               .weights = onednn::any_layout(filter_dims(shape)),
+                               .bias = plan->bias,
+                               .dst = plan->y,
+                               .strides = {shape.stride_h, shape.stride_w},
+                               .dilations = {shape.dilation_h, shape.dilation_w},
+                               .padding = {shape.pad_h, shape.pad_w}};
+  switch (key.direction) {
+    case ConvDirection::forward:
+      if (const auto d = onednn::convolution_forward(args)) {
+        adopt<dnnl::convolution_forward>(*plan, d, d.weights_desc());
+      }
+      break;
+    case ConvDirection::backward_data:
+      if (const auto d = onednn::convolution_backward_data(args)) {
+        adopt<dnnl::convolution_backward_data>(*plan, d, d.weights_desc());
+      }
+      break;
+    case ConvDirection::backward_weights:
+      if (const auto d = onednn::convolution_backward_weights(args)) {
+        adopt<dnnl::convolution_backward_weights>(*plan, d, d.diff_weights_desc());
+      }
+      break;
+  }
+  if (plan->primitive) add_reorder(*plan, key.direction);
+  return plan;
+}
+
+std::shared_ptr<const Plan> plan_for(const Conv2dShape& shape, ConvDirection direction, bool bias) {
+  static LruCache<PlanKey, Plan, PlanHash> cache(kCachedPlans);
+  shape.require_valid();
+  return cache.get({shape, direction, bias, max_threads()}, make_plan);
+}
+
+std::atomic<int64_t>& fallback_count() {
+  static std::atomic<int64_t> count{0};
+  return count;
+}
+
+// One call's scratch memory, cut for the primitive, the reorder and the reordered filters.
+class Execution {
+ public:
+  explicit Execution(const Plan& plan)
+      : plan_(plan),
+        scratch_(Scratch::padded(plan.scratchpad.get_size()) + Scratch::padded(plan.reorder_scratchpad.get_size()) +
+                 Scratch::padded(plan.reorder ? plan.inner_weight.get_size() : 0)),
+        scratchpad_(onednn::wrap(plan.scratchpad, scratch_.take(plan.scratchpad.get_size()))) {}
+
+  void run(std::unordered_map<int, memory> args) {
+    args.emplace(DNNL_ARG_SCRATCHPAD, scratchpad_);
+    plan_.primitive.execute(onednn::cpu_stream(), args);
+    onednn::cpu_stream().wait();
+  }
+
+  // The filters for the primitive to read.
+  memory read_weight(const float* weight) {
+    if (!plan_.reorder) return onednn::wrap(plan_.weight, weight);
+    const memory inner = onednn::wrap(plan_.inner_weight, scratch_.take(plan_.inner_weight.get_size()));
+    reorder(onednn::wrap(plan_.weight, weight), inner);
+    return inner;
+  }
+
+  // Where the primitive writes filters; write_weight brings them home.
+  memory inner_weight(float* weight) {
+    if (!plan_.reorder) return onednn::wrap(plan_.weight, weight);
+    return onednn::wrap(plan_.inner_weight, scratch_.take(plan_.inner_weight.get_size()));
+  }
+  void write_weight(const memory& inner, float* weight) {
+    if (plan_.reorder) reorder(inner, onednn::wrap(plan_.weight, weight));
+  }
+
+ private:
+  void reorder(const memory& from, const memory& to) {
+    const size_t bytes = plan_.reorder_scratchpad.get_size();
+    plan_.reorder.execute(onednn::cpu_stream(),
+                          {{DNNL_ARG_FROM, from},
+                           {DNNL_ARG_TO, to},
+                           {DNNL_ARG_SCRATCHPAD, onednn::wrap(plan_.reorder_scratchpad, scratch_.take(bytes))}});
+    onednn::cpu_stream().wait();
+  }
+
+  const Plan& plan_;
+  Scratch scratch_;
+  memory scratchpad_;
+};
+
+}  // namespace
+
+void conv2d_forward_onednn(const float* x, const float* weight, const float* bias, float* y, const Conv2dShape& shape) {
+  const auto plan = plan_for(shape, ConvDirection::forward, bias != nullptr);
+  if (!plan->primitive) {
+    ++fallback_count();
+    return conv2d_forward_cpu(x, weight, bias, y, shape);
+  }
+  Execution execution(*plan);
+  std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, onednn::wrap(plan->x, x)},
+                                          {DNNL_ARG_WEIGHTS, execution.read_weight(weight)},
+                                          {DNNL_ARG_DST, onednn::wrap(plan->y, y)}};
+  if (bias != nullptr) args.emplace(DNNL_ARG_BIAS, onednn::wrap(plan->bias, bias));
+  execution.run(std::move(args));
+}
+
+void conv2d_backward_data_onednn(const float* grad_y, const float* weight, float* grad_x, const Conv2dShape& shape) {
+  const auto plan = plan_for(shape, ConvDirection::backward_data, false);
+  if (!plan->primitive) {
+    ++fallback_count();
+    return conv2d_backward_data_cpu(grad_y, weight, grad_x, shape);
+  }
+  Execution execution(*plan);
+  execution.run({{DNNL_ARG_DIFF_DST, onednn::wrap(plan->y, grad_y)},
+                 {DNNL_ARG_WEIGHTS, execution.read_weight(weight)},
+                 {DNNL_ARG_DIFF_SRC, onednn::wrap(plan->x, grad_x)}});
+}
+
+void conv2d_backward_weights_onednn(const float* x, const float* grad_y, float* grad_weight, float* grad_bias,
+                                    const Conv2dShape& shape) {
+  const auto plan = plan_for(shape, ConvDirection::backward_weights, false);
+  if (!plan->primitive) {
+    ++fallback_count();
+    return conv2d_backward_weights_cpu(x, grad_y, grad_weight, grad_bias, shape);
+  }
+  Execution execution(*plan);
+  const memory inner = execution.inner_weight(grad_weight);
+  execution.run({{DNNL_ARG_SRC, onednn::wrap(plan->x, x)},
+                 {DNNL_ARG_DIFF_DST, onednn::wrap(plan->y, grad_y)},
+                 {DNNL_ARG_DIFF_WEIGHTS, inner}});
+  execution.write_weight(inner, grad_weight);
+  if (grad_bias != nullptr) column_sum(grad_y, grad_bias, shape.y_numel() / shape.k, shape.k);
+}
+
+std::string conv2d_implementation(const Conv2dShape& shape, ConvDirection direction) {
+  return plan_for(shape, direction, false)->implementation;
+}
+
+int64_t conv2d_fallbacks() { return fallback_count(); }
+
+}  // namespace engine::kernels

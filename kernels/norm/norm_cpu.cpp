@@ -1,0 +1,43 @@
+#include <array>
+#include <cmath>
+
+#include "kernels/common/parallel.h"
+#include "kernels/norm/norm.h"
+
+namespace engine::kernels {
+namespace {
+
+constexpr int64_t kParts = 64;  // fixed, so that the result does not depend on the number of threads
+constexpr int64_t kGrain = 1 << 15;
+
+}  // namespace
+
+template <typename T>
+SumOfSquares sum_of_squares_cpu(const T* x, int64_t count) {
+  std::array<SumOfSquares, kParts> parts;
+  const int64_t grain = kParts * kGrain / (count + 1) + 1;
+  parallel_for(kParts, grain, [x, count, &parts](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      const Range range = share_of(count, part, kParts);
+      double sum = 0, zeros = 0;
+#pragma omp simd reduction(+ : sum, zeros)
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        const double value = x[i];
+        sum += value * value;
+        zeros += value * 0;  // NaN for infinities and NaN, even where the squares of finite values overflow
+      }
+      parts[static_cast<size_t>(part)] = {sum, zeros == 0};
+    }
+  });
+  SumOfSquares total;
+  for (const SumOfSquares& part : parts) {
+    total.value += part.value;
+    total.finite = total.finite && part.finite;
+  }
+  return total;
+}
+
+template SumOfSquares sum_of_squares_cpu(const float*, int64_t);
+template SumOfSquares sum_of_squares_cpu(const double*, int64_t);
+
+}  // namespace engine::kernels

@@ -1,0 +1,25 @@
+#pragma once
+// Stochastic gradient descent with momentum as torch.optim.SGD (dampening 0) computes it:
+//   g = grad * grad_scale + weight_decay * w;  m = momentum * m + g (first step: m = g)
+//   w -= lr * (nesterov ? g + momentum * m : m), or lr * g with momentum 0
+// Elements are independent: a call serves any contiguous part of a flat buffer with one set of scalars. float and
+// double; scalars are rounded to T once; threaded; results do not depend on the number of threads.
+
+#include <cstdint>
+
+namespace engine::kernels {
+
+struct Sgd {
+  double lr = 0;
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+  bool first_step = false;  // the momentum buffer holds nothing yet
+  double grad_scale = 1;    // multiplies the gradient first: 1 / loss scale, and the clipping factor
+};
+
+/// w: [count], updated; grad: [count]; momentum_buffer: [count], updated, null with momentum 0. No aliasing.
+template <typename T>
+void sgd_step_cpu(const Sgd& spec, T* w, const T* grad, T* momentum_buffer, int64_t count);
+
+}  // namespace engine::kernels
