@@ -5,10 +5,10 @@
 
 #include "engine/app/commands.h"
 #include "engine/app/json_text.h"
-#include "engine/app/loaded_model.h"
 #include "engine/app/options.h"
 #include "engine/app/standard_output.h"
 #include "engine/core/error.h"
+#include "engine/train/checkpoint.h"
 
 namespace engine {
 namespace {

@@ -1,14 +1,15 @@
 #include "engine/app/loaded_model.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/app/options.h"
 #include "engine/core/error.h"
+#include "engine/io/state_dict.h"
+#include "engine/train/checkpoint.h"
 
 namespace engine {
 namespace {
-
-constexpr const char* kFormat = "engine-checkpoint-1";
 
 const std::string& metadata_of(const SafetensorsFile& file, const std::string& key) {
   const auto found = file.metadata().find(key);
@@ -39,33 +40,11 @@ GivenFlags flags_with_checkpoint(const CommandLine& line, const SafetensorsFile&
 
 }  // namespace
 
-std::vector<FileTensor> file_tensors(const Module& module) {
-  std::vector<FileTensor> tensors;
-  for (const NamedTensor& parameter : module.parameters()) {
-    tensors.push_back({parameter.name, parameter.tensor, parameter.layout, parameter.channels, false});
-  }
-  for (const NamedTensor& buffer : module.buffers()) {
-    const bool counter = buffer.name.ends_with("num_batches_tracked");
-    tensors.push_back({buffer.name, buffer.tensor, buffer.layout, buffer.channels, counter});
-  }
-  return tensors;
-}
-
 int64_t classes_in_file(const SafetensorsFile& file, const models::ModelInfo& model, const std::string& prefix) {
   const std::string name = model.head + ".weight";
   const TensorInfo* head = file.find(prefix + name);
   if (head == nullptr) head = file.find(prefix + "module." + name);
   return head == nullptr || head->shape.rank() == 0 ? 0 : head->shape[0];
-}
-
-SafetensorsFile open_checkpoint(const std::string& path) {
-  SafetensorsFile file = SafetensorsFile::open(path);
-  if (const std::string& format = metadata_of(file, "format"); format != kFormat) {
-    throw CheckpointError(
-        fmt::format("checkpoint: {}: got format \"{}\", expected \"{}\"", file.path(), escaped(format), kFormat));
-  }
-  file.verify_sha256();
-  return file;
 }
 
 std::vector<std::string> checkpoint_classes(const SafetensorsFile& file) {

@@ -8,7 +8,6 @@
 #include "engine/app/command_line.h"
 #include "engine/app/settings.h"
 #include "engine/io/safetensors.h"
-#include "engine/io/state_dict.h"
 #include "engine/nn/module.h"
 #include "models/registry.h"
 
@@ -26,14 +25,8 @@ struct LoadedModel {
 /// damaged or does not fit.
 LoadedModel load_model(const CommandLine& line);
 
-/// Opens a checkpoint and checks its format and its digest. Throws CheckpointError.
-SafetensorsFile open_checkpoint(const std::string& path);
-
 /// Names of the classes in a checkpoint's metadata. Throws CheckpointError.
 std::vector<std::string> checkpoint_classes(const SafetensorsFile& file);
-
-/// A model's parameters and buffers, to be read from a file or written to one.
-std::vector<FileTensor> file_tensors(const Module& module);
 
 /// Extent 0 of the last layer's weight in a weight file; 0 where it has none.
 int64_t classes_in_file(const SafetensorsFile& file, const models::ModelInfo& model, const std::string& prefix = "");

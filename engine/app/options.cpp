@@ -160,10 +160,4 @@ ConfigValues values_in_force(const Settings& settings) {
   return values;
 }
 
-std::string config_text(const ConfigValues& values) {
-  std::string text;
-  for (const auto& [name, value] : values) text += fmt::format("{} = {}\n", name, value);
-  return text;
-}
-
 }  // namespace engine

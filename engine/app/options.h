@@ -28,7 +28,4 @@ GivenFlags with_checkpoint_config(const GivenFlags& line, const std::string& con
 /// What is in force, in the order of --help.
 ConfigValues values_in_force(const Settings& settings);
 
-/// The text of config.toml: a flat table with the flags' names.
-std::string config_text(const ConfigValues& values);
-
 }  // namespace engine

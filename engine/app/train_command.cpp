@@ -9,7 +9,6 @@
 
 #include "engine/app/commands.h"
 #include "engine/app/data_parts.h"
-#include "engine/app/loaded_model.h"
 #include "engine/app/options.h"
 #include "engine/app/progress_display.h"
 #include "engine/app/signals.h"
@@ -17,6 +16,7 @@
 #include "engine/core/device.h"
 #include "engine/core/error.h"
 #include "engine/core/log.h"
+#include "engine/io/state_dict.h"
 #include "engine/train/run.h"
 
 namespace engine {
@@ -160,6 +160,9 @@ int train_command(const CommandLine& line) {
   parts.values = values_in_force(run.settings);
   parts.progress = &progress;
   parts.stop_signal = &stop_signal();
+  const std::filesystem::path log_file = config.output.log_file;
+  add_log_file(log_file.empty() ? (std::filesystem::path(config.output.output_dir) / "train.log").string()
+                                : log_file.string());
   announce_data(config, run.data);
   announce_values(parts.values);
   install_signal_handlers();

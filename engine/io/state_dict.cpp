@@ -226,4 +226,20 @@ LoadResult load_tensors(const SafetensorsFile& file, std::span<const FileTensor>
   return result;
 }
 
+std::vector<FileTensor> file_tensors(std::span<const NamedTensor> tensors) {
+  std::vector<FileTensor> found;
+  for (const NamedTensor& named : tensors) {
+    const bool counter = named.name.ends_with("num_batches_tracked");
+    found.push_back({named.name, named.tensor, named.layout, named.channels, counter});
+  }
+  return found;
+}
+
+std::vector<FileTensor> file_tensors(const Module& model) {
+  std::vector<NamedTensor> all = model.parameters();
+  const std::vector<NamedTensor> buffers = model.buffers();
+  all.insert(all.end(), buffers.begin(), buffers.end());
+  return file_tensors(all);
+}
+
 }  // namespace engine

@@ -23,6 +23,11 @@ struct FileTensor {
   bool optional = false;                  ///< may be missing in a file, and keeps its value then (num_batches_tracked)
 };
 
+/// A model's parameters, buffers or optimizer state as file tensors; counters of batches are optional.
+std::vector<FileTensor> file_tensors(std::span<const NamedTensor> tensors);
+/// All of a model: parameters and buffers.
+std::vector<FileTensor> file_tensors(const Module& model);
+
 /// Entries for write_safetensors, names behind `prefix`. They read the tensors' memory, which must live until then,
 /// when they are written; only permuted tensors are copied, one at a time. Throws Error for a tensor that is not
 /// contiguous.
@@ -30,9 +35,9 @@ std::vector<SafetensorsEntry> file_entries(std::span<const FileTensor> tensors, 
 
 struct LoadOptions {
   /// Only the file's names behind this are looked at ("model."); "" is all of them.
-  std::string prefix;
+  std::string prefix{};
   /// Name of the last layer ("fc") if it may be missing or of another size, and is then left as it is; "" if not.
-  std::string head;
+  std::string head{};
 };
 
 struct LoadResult {

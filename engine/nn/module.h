@@ -52,7 +52,8 @@ class Module {
   virtual Tensor forward(const Tensor& input) = 0;
   Tensor operator()(const Tensor& input) { return forward(input); }
 
-  /// Sees the output of each layer as it is computed by this thread, to find where values go wrong; empty: nobody looks.
+  /// Sees the output of each layer as it is computed by this thread, to find where values go wrong; empty: nobody
+  /// looks.
   using OutputObserver = std::function<void(const Module& layer, const Tensor& output)>;
   static void set_output_observer(OutputObserver observer);
   /// The name of a layer of this tree, e.g. "layer1.0.bn2"; empty where it is not part of it.

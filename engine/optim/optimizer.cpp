@@ -13,7 +13,9 @@
 namespace engine {
 namespace {
 
-float* part_of(const Tensor& buffer, int64_t offset) { return buffer.defined() ? buffer.data<float>() + offset : nullptr; }
+float* part_of(const Tensor& buffer, int64_t offset) {
+  return buffer.defined() ? buffer.data<float>() + offset : nullptr;
+}
 
 class SgdOptimizer final : public Optimizer {
  public:
@@ -28,7 +30,8 @@ class SgdOptimizer final : public Optimizer {
  protected:
   void update(double lr, double grad_scale) override {
     for (const Group& group : groups()) {
-      const kernels::Sgd spec{lr, config_.momentum, group.weight_decay, config_.nesterov, applied_steps() == 0, grad_scale};
+      const kernels::Sgd spec{lr,        config_.momentum, group.weight_decay, config_.nesterov, applied_steps() == 0,
+                              grad_scale};
       kernels::sgd_step_cpu(spec, part_of(parameters_.master(), group.offset),
                             part_of(parameters_.gradients(), group.offset), part_of(momentum_, group.offset),
                             group.count);
@@ -50,8 +53,8 @@ class AdamOptimizer final : public Optimizer {
 
  protected:
   void update(double lr, double grad_scale) override {
-    kernels::Adam spec{.lr = lr, .decoupled = config_.opt == "adamw", .step = applied_steps() + 1,
-                       .grad_scale = grad_scale};
+    kernels::Adam spec{
+        .lr = lr, .decoupled = config_.opt == "adamw", .step = applied_steps() + 1, .grad_scale = grad_scale};
     for (const Group& group : groups()) {
       spec.weight_decay = group.weight_decay;
       kernels::adam_step_cpu(spec, part_of(parameters_.master(), group.offset),
@@ -77,8 +80,8 @@ class LarsOptimizer final : public Optimizer {
  protected:
   void update(double lr, double grad_scale) override {
     for (const FlatRange& range : parameters_.ranges()) {
-      kernels::Lars spec{lr, config_.momentum, decay_of(range.parameter), config_.nesterov, applied_steps() == 0,
-                         grad_scale, 1.0};
+      kernels::Lars spec{
+          lr, config_.momentum, decay_of(range.parameter), config_.nesterov, applied_steps() == 0, grad_scale, 1.0};
       float* weights = part_of(parameters_.master(), range.offset);
       const float* gradient = part_of(parameters_.gradients(), range.offset);
       if (range.parameter.tensor.rank() > 1) {
@@ -161,8 +164,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, FlatPar
   for (const auto& [name, maker] : registry()) {
     if (name == config.opt) return maker(config, parameters);
   }
-  throw ConfigError(fmt::format("--opt: got \"{}\", expected one of {}", escaped(config.opt),
-                                fmt::join(optimizer_names(), ", ")));
+  throw ConfigError(
+      fmt::format("--opt: got \"{}\", expected one of {}", escaped(config.opt), fmt::join(optimizer_names(), ", ")));
 }
 
 }  // namespace engine

@@ -12,7 +12,10 @@ void swap_bytes(const Tensor& a, const Tensor& b) { std::swap_ranges(a.raw(), a.
 }  // namespace
 
 WeightAverage::WeightAverage(Module& model, FlatParameters& parameters, double decay)
-    : model_(model), parameters_(parameters), decay_(decay), average_(parameters.like_master(MemoryCategory::optimizer)) {
+    : model_(model),
+      parameters_(parameters),
+      decay_(decay),
+      average_(parameters.like_master(MemoryCategory::optimizer)) {
   average_.copy_from(parameters.master());
   for (NamedTensor& buffer : model.buffers()) {
     buffer.tensor = buffer.tensor.clone(MemoryCategory::optimizer);

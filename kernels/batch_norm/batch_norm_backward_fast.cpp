@@ -8,16 +8,8 @@ namespace {
 
 enum class Mask { none, from_y, recomputed };
 
-// Vectors of [channels]. grad_x = g * scale + (x - mean) * slope + offset, g the masked grad_y.
-struct Coefficients {
-  const float* mean;
-  float* scale;
-  float* slope;
-  float* offset;
-};
-
 template <Mask kMask>
-inline float masked(const BatchNormBackward<float>& args, const Coefficients& k, int64_t at, int64_t i) {
+inline float masked(const BatchNormBackward<float>& args, const BatchNormCoefficients& k, int64_t at, int64_t i) {
   if constexpr (kMask == Mask::none) return args.grad_y[at];
   if constexpr (kMask == Mask::from_y) return args.y[at] <= 0 ? 0.0F : args.grad_y[at];
   return normalise(args.x[at], k.mean[i], k.scale[i], args.beta[i]) <= 0 ? 0.0F : args.grad_y[at];
@@ -26,7 +18,7 @@ inline float masked(const BatchNormBackward<float>& args, const Coefficients& k,
 // sum += g and dot += g * (x - mean) over the rows, in float within a chunk, in double across chunks. The masked
 // gradient is stored where the residual wants it, which saves the second pass the mask.
 template <Mask kMask, bool kStore>
-void reduce(const BatchNormBackward<float>& given, const Coefficients& k, const BatchNormWorkspace& workspace,
+void reduce(const BatchNormBackward<float>& given, const BatchNormCoefficients& k, const BatchNormWorkspace& workspace,
             int64_t part) {
   const BatchNormBackward<float> args = given;
   const int64_t c = args.channels, step = chunk_rows(c);
@@ -59,9 +51,9 @@ void reduce(const BatchNormBackward<float>& given, const Coefficients& k, const 
 }
 
 template <Mask kMask, bool kTraining>
-void apply(const BatchNormBackward<float>& given, const Coefficients& given_k, Range rows) {
+void apply(const BatchNormBackward<float>& given, const BatchNormCoefficients& given_k, Range rows) {
   const BatchNormBackward<float> args = given;
-  const Coefficients k = given_k;
+  const BatchNormCoefficients k = given_k;
   const int64_t c = args.channels;
   // Backwards, because the pass before has left the last rows in the cache.
   const int64_t step = chunk_rows(c);
@@ -82,8 +74,9 @@ Mask mask_of(const BatchNormBackward<float>& args) {
   return !args.relu ? Mask::none : args.y != nullptr ? Mask::from_y : Mask::recomputed;
 }
 
-using Reduce = void (*)(const BatchNormBackward<float>&, const Coefficients&, const BatchNormWorkspace&, int64_t);
-using Apply = void (*)(const BatchNormBackward<float>&, const Coefficients&, Range);
+using Reduce = void (*)(const BatchNormBackward<float>&, const BatchNormCoefficients&, const BatchNormWorkspace&,
+                        int64_t);
+using Apply = void (*)(const BatchNormBackward<float>&, const BatchNormCoefficients&, Range);
 
 template <bool kStore>
 Reduce choose_reduce(Mask mask) {
@@ -97,28 +90,10 @@ Apply choose_apply(Mask mask) {
   return mask == Mask::from_y ? apply<Mask::from_y, kTraining> : apply<Mask::recomputed, kTraining>;
 }
 
-// Adds the parts up and turns the sums into parameter gradients and the coefficients of grad_x.
-void finish_sums(const BatchNormBackward<float>& args, const BatchNormWorkspace& workspace, const float* invstd,
-                 const Coefficients& k) {
-  const double n = static_cast<double>(args.rows);
-  for (int64_t i = 0; i < args.channels; ++i) {
-    double sum = 0, dot = 0;
-    for (int64_t part = 0; part < workspace.parts(); ++part) {
-      sum += workspace.sums(part, 0)[i];
-      dot += workspace.sums(part, 1)[i];
-    }
-    args.grad_beta[i] = static_cast<float>(sum);
-    args.grad_gamma[i] = static_cast<float>(dot * invstd[i]);
-    const double gain = static_cast<double>(args.gamma[i]) * invstd[i];
-    k.slope[i] = static_cast<float>(-gain * invstd[i] * invstd[i] * dot / n);
-    k.offset[i] = static_cast<float>(-gain * sum / n);
-  }
-}
-
 template <bool kTraining>
 void backward(BatchNormBackward<float> args) {
   const BatchNormWorkspace workspace(args.workspace, args.rows, args.channels);
-  const Coefficients k{args.mean, workspace.shared(0), workspace.shared(1), workspace.shared(2)};
+  const BatchNormCoefficients k{args.mean, workspace.shared(0), workspace.shared(1), workspace.shared(2)};
   float* invstd = workspace.shared(3);
   for (int64_t i = 0; i < args.channels; ++i) {
     invstd[i] = kTraining ? args.invstd[i] : inverse_std(args.running_var[i], args.eps);

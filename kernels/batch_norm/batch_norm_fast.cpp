@@ -2,7 +2,6 @@
 
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/normalise.h"
-#include "kernels/batch_norm/statistics.h"
 #include "kernels/batch_norm/workspace.h"
 #include "kernels/common/parallel.h"
 
@@ -46,28 +45,14 @@ int64_t batch_norm_workspace_bytes(int64_t channels) { return BatchNormWorkspace
 
 void batch_norm_forward_fast(const BatchNormForward<float>& args) {
   assert(args.rows >= 2);
-  BatchNormWorkspace workspace(args.workspace, args.rows, args.channels);
-  workspace.for_each_part([&](int64_t part, Range rows) {
-    ColumnStatistics statistics = workspace.statistics(part);
-    statistics.add(args.x + rows.begin * args.channels, rows.end - rows.begin);
-  });
-  ColumnStatistics total = workspace.statistics(0);
-  total.rows = workspace.rows_of(0).end;
-  for (int64_t part = 1; part < workspace.parts(); ++part) {
-    ColumnStatistics other = workspace.statistics(part);
-    other.rows = workspace.rows_of(part).end - workspace.rows_of(part).begin;
-    total.merge(other);
-  }
+  const BatchNormWorkspace workspace(args.workspace, args.rows, args.channels);
   float* scale = workspace.shared(0);
-  for (int64_t i = 0; i < args.channels; ++i) {
-    save_statistics(args, i, total.mean[i], total.squares[i]);
-    scale[i] = args.gamma[i] * args.saved_invstd[i];
-  }
+  save_batch_statistics(args, workspace, scale);
   workspace.for_each_part([&](int64_t, Range rows) { apply(args, args.saved_mean, scale, rows); });
 }
 
 void batch_norm_inference_fast(const BatchNormForward<float>& args) {
-  BatchNormWorkspace workspace(args.workspace, args.rows, args.channels);
+  const BatchNormWorkspace workspace(args.workspace, args.rows, args.channels);
   float* scale = workspace.shared(0);
   for (int64_t i = 0; i < args.channels; ++i) {
     scale[i] = args.gamma[i] * inverse_std(args.running_var[i], args.eps);

@@ -25,21 +25,14 @@ inline T inverse_std(T variance, double eps) {
 }
 
 /// Writes saved and running statistics of one channel from its mean and its sum of squared deviations.
-template <typename T, typename Args>
-void save_statistics_of(const Args& args, int64_t rows, int64_t channel, double mean, double squares) {
-  const double n = static_cast<double>(rows);
-  args.saved_mean[channel] = static_cast<T>(mean);
-  args.saved_invstd[channel] = static_cast<T>(1 / std::sqrt(squares / n + args.eps));
-  if (args.running_mean != nullptr) {
-    const double kept = 1 - args.momentum;
-    args.running_mean[channel] = static_cast<T>(kept * args.running_mean[channel] + args.momentum * mean);
-    args.running_var[channel] = static_cast<T>(kept * args.running_var[channel] + args.momentum * squares / (n - 1));
-  }
-}
-
 template <typename T>
 void save_statistics(const BatchNormForward<T>& args, int64_t channel, double mean, double squares) {
-  save_statistics_of<T>(args, args.rows, channel, mean, squares);
+  const double n = static_cast<double>(args.rows), kept = 1 - args.momentum;
+  args.saved_mean[channel] = static_cast<T>(mean);
+  args.saved_invstd[channel] = static_cast<T>(1 / std::sqrt(squares / n + args.eps));
+  if (args.running_mean == nullptr) return;
+  args.running_mean[channel] = static_cast<T>(kept * args.running_mean[channel] + args.momentum * mean);
+  args.running_var[channel] = static_cast<T>(kept * args.running_var[channel] + args.momentum * squares / (n - 1));
 }
 
 }  // namespace engine::kernels

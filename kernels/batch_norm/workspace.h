@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/statistics.h"
 #include "kernels/common/parallel.h"
 
@@ -49,8 +50,9 @@ class BatchNormWorkspace {
     return reinterpret_cast<float*>(part_memory(max_threads())) + which * padded(channels_);
   }
 
-  ColumnStatistics statistics(int64_t part) const {
-    return {channels_, sums(part, 0), sums(part, 1), scratch(part, 0), scratch(part, 1), scratch(part, 2)};
+  /// Statistics in a part's memory that have seen that many rows.
+  ColumnStatistics statistics(int64_t part, int64_t rows_seen) const {
+    return {channels_, sums(part, 0), sums(part, 1), scratch(part, 0), scratch(part, 1), scratch(part, 2), rows_seen};
   }
 
  private:
@@ -64,5 +66,22 @@ class BatchNormWorkspace {
   std::byte* memory_;
   int64_t rows_, channels_, parts_;
 };
+
+/// Fills saved and running statistics of a batch and scale = gamma * invstd, [channels]; x, y and residual aside, the
+/// members of args.
+void save_batch_statistics(const BatchNormForward<float>& args, const BatchNormWorkspace& workspace, float* scale);
+
+/// Vectors of [channels]: grad_x = g * scale + (x - mean) * slope + offset, g the masked grad_y.
+struct BatchNormCoefficients {
+  const float* mean;
+  float* scale;
+  float* slope;
+  float* offset;
+};
+
+/// Adds up the parts' sums of g (first vector) and of g * (x - mean) (second), writes the gradients of gamma and beta,
+/// and fills slope and offset.
+void finish_sums(const BatchNormBackward<float>& args, const BatchNormWorkspace& workspace, const float* invstd,
+                 const BatchNormCoefficients& k);
 
 }  // namespace engine::kernels

@@ -7,6 +7,7 @@
 #include "engine/app/command_line.h"
 #include "engine/core/device.h"
 #include "engine/core/error.h"
+#include "engine/train/checkpoint.h"
 #include "tests/support/temp_dir.h"
 
 namespace engine {

@@ -1,0 +1,74 @@
+#include "engine/train/checkpoint_folder.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "engine/core/error.h"
+#include "engine/core/log.h"
+#include "engine/io/atomic_file.h"
+#include "engine/train/checkpoint.h"
+
+namespace engine {
+namespace {
+
+constexpr std::string_view kPrefix = "checkpoint-step-", kSuffix = ".safetensors";
+constexpr size_t kDigits = 8;
+
+std::optional<int64_t> step_in(const std::string& name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  const std::string_view digits =
+      std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  int64_t step = 0;
+  const auto [rest, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (failure != std::errc() || rest != digits.data() + digits.size() || digits.size() < kDigits) return std::nullopt;
+  return step;
+}
+
+}  // namespace
+
+std::filesystem::path CheckpointFolder::path_of(int64_t step) const {
+  return folder_ / fmt::format("{}{:0{}}{}", kPrefix, step, kDigits, kSuffix);
+}
+
+std::vector<int64_t> CheckpointFolder::steps() const {
+  std::vector<int64_t> found;
+  std::error_code error;
+  for (const auto& item : std::filesystem::directory_iterator(folder_, error)) {
+    if (const auto step = step_in(item.path().filename().string())) found.push_back(*step);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void CheckpointFolder::add(int64_t step, bool is_best, int64_t keep_last,
+                           const std::function<void(const std::filesystem::path&)>& write) {
+  write(path_of(step));
+  link_file(path_of(step), last());
+  if (is_best) link_file(path_of(step), best());
+  prune(keep_last);
+}
+
+void CheckpointFolder::prune(int64_t keep_last) {
+  const std::vector<int64_t> all = steps();
+  for (size_t i = 0; i + static_cast<size_t>(keep_last) < all.size(); ++i) {
+    std::error_code error;
+    const auto path = path_of(all[i]);
+    if (std::filesystem::equivalent(path, best(), error)) continue;
+    std::filesystem::remove(path, error);
+    if (error) log_warn("checkpoint {} could not be removed: {}", escaped(path.string()), error.message());
+  }
+}
+
+std::optional<SafetensorsFile> CheckpointFolder::newest_whole() const {
+  const std::vector<int64_t> all = steps();
+  for (auto step = all.rbegin(); step != all.rend(); ++step) {
+    try {
+      return open_checkpoint(path_of(*step));
+    } catch (const CheckpointError& error) {
+      log_warn("passing over a damaged checkpoint: {}", error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace engine

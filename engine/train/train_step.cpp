@@ -1,0 +1,89 @@
+#include "engine/train/train_step.h"
+
+#include <cmath>
+
+#include "engine/autograd/backward.h"
+#include "engine/autograd/node.h"
+#include "engine/ops/softmax_cross_entropy.h"
+#include "kernels/norm/norm.h"
+
+namespace engine {
+namespace {
+
+bool all_finite(const Tensor& tensor) {
+  return kernels::sum_of_squares_cpu(tensor.data<float>(), tensor.numel()).finite;
+}
+
+}  // namespace
+
+TrainStep::TrainStep(const TrainedParts& parts, const TrainStepOptions& options)
+    : parts_(parts), options_(options), kept_buffers_(parts.model->buffers()) {
+  for (NamedTensor& buffer : kept_buffers_) buffer.tensor = buffer.tensor.clone(MemoryCategory::workspace);
+}
+
+void TrainStep::add(const Batch& batch) {
+  if (!started_) {
+    started_ = true;
+    current_ = {};
+    keep_buffers();
+    parts_.parameters->clear_gradients();
+  }
+  if (batch.samples.empty()) return;
+  const Tensor logits = (*parts_.model)(batch.images);
+  const Tensor loss = softmax_cross_entropy(
+      logits, batch.labels,
+      {.label_smoothing = options_.label_smoothing, .normalizer = static_cast<double>(batch.global_samples)});
+  current_.loss += loss.item();
+  current_.images += batch.images.dim(0);
+  current_.samples.insert(current_.samples.end(), batch.samples.begin(), batch.samples.end());
+  backward(loss);
+}
+
+StepOutcome TrainStep::finish(double lr) {
+  started_ = false;
+  FlatParameters& parameters = *parts_.parameters;
+  parameters.fill_missing_gradients();
+  const Tensor& gradients = parameters.gradients();
+  const kernels::SumOfSquares squares = kernels::sum_of_squares_cpu(gradients.data<float>(), gradients.numel());
+  current_.grad_norm = std::sqrt(squares.value);
+  current_.applied = current_.images > 0 && squares.finite && std::isfinite(current_.loss);
+  if (!current_.applied) {
+    restore_buffers();
+    return current_;
+  }
+  // As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
+  const double clip = options_.clip_grad_norm;
+  const double scale = clip > 0 ? std::min(1.0, clip / (current_.grad_norm + 1e-6)) : 1.0;
+  parts_.optimizer->step(lr, scale);
+  if (parts_.average != nullptr) parts_.average->update();
+  return current_;
+}
+
+void TrainStep::keep_buffers() {
+  const std::vector<NamedTensor> buffers = parts_.model->buffers();
+  for (size_t i = 0; i < buffers.size(); ++i) kept_buffers_[i].tensor.copy_from(buffers[i].tensor);
+}
+
+void TrainStep::restore_buffers() {
+  const std::vector<NamedTensor> buffers = parts_.model->buffers();
+  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor.copy_from(kept_buffers_[i].tensor);
+}
+
+std::string first_nonfinite_layer(Module& model, const Batch& batch) {
+  std::vector<Tensor> kept;
+  for (const NamedTensor& buffer : model.buffers()) kept.push_back(buffer.tensor.clone());
+  if (!all_finite(batch.images)) return "the pictures";
+  std::string found;
+  Module::set_output_observer([&](const Module& layer, const Tensor& output) {
+    if (found.empty() && !all_finite(output)) found = model.name_of(layer);
+  });
+  const NoGradGuard no_grad;
+  const Tensor logits = model(batch.images);
+  Module::set_output_observer({});
+  size_t i = 0;
+  for (const NamedTensor& buffer : model.buffers()) buffer.tensor.copy_from(kept[i++]);
+  if (!found.empty()) return found;
+  return std::isfinite(softmax_cross_entropy(logits, batch.labels).item()) ? "the gradients" : "the loss";
+}
+
+}  // namespace engine

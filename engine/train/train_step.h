@@ -1,0 +1,55 @@
+#pragma once
+// One step: forward and backward of the micro-batches of a global batch, and the update.
+
+#include <string>
+#include <vector>
+
+#include "engine/optim/optimizer.h"
+#include "engine/optim/weight_average.h"
+#include "engine/train/batch_source.h"
+#include "engine/train/checkpoint.h"
+
+namespace engine {
+
+/// What a step did.
+struct StepOutcome {
+  double loss = 0;       // mean over the global batch
+  double grad_norm = 0;  // of all parameters together, before clipping
+  int64_t images = 0;
+  bool applied = true;  // false where loss or gradients were not finite: no weight, statistic or counter has changed
+  std::vector<int64_t> samples;
+};
+
+struct TrainStepOptions {
+  double label_smoothing = 0;
+  double clip_grad_norm = 0;  // 0: off
+};
+
+/// Order: sum over micro-batches, finite test, clip by the global norm, update, moving average. A global batch of any
+/// number of micro-batches gives the update of one big batch: each micro-batch's loss is divided by the samples of the
+/// global batch. Running statistics move once per micro-batch.
+class TrainStep {
+ public:
+  TrainStep(const TrainedParts& parts, const TrainStepOptions& options);
+
+  /// Forward and backward of one micro-batch.
+  void add(const Batch& batch);
+  /// Ends the step; `lr` is the update's.
+  StepOutcome finish(double lr);
+
+ private:
+  void keep_buffers();
+  void restore_buffers();
+
+  TrainedParts parts_;
+  TrainStepOptions options_;
+  StepOutcome current_;
+  bool started_ = false;
+  std::vector<NamedTensor> kept_buffers_;
+};
+
+/// Runs the batch forward once more and tells where values stop being finite: "layer1.0.bn2", "the loss", or "the
+/// gradients" where the forward pass is clean. Changes no statistics.
+std::string first_nonfinite_layer(Module& model, const Batch& batch);
+
+}  // namespace engine
