@@ -1,6 +1,6 @@
 #pragma once
-// The binary form of CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009):
-// records of one label byte (CIFAR-100: coarse, then fine) and 3072 bytes, red, green and blue plane of 32 x 32.
+// The binary form of CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images",
+// 2009): records of one label byte (CIFAR-100: coarse, then fine) and 3072 bytes, red, green and blue plane of 32 x 32.
 
 #include <cstdint>
 #include <span>

@@ -16,8 +16,8 @@ struct Entry {
 };
 
 constexpr std::array kTable = {
-    Entry{"samples", open_samples, false},       Entry{"mnist", open_mnist, true},
-    Entry{"cifar10", open_cifar10, true},        Entry{"cifar100", open_cifar100, true},
+    Entry{"samples", open_samples, false},         Entry{"mnist", open_mnist, true},
+    Entry{"cifar10", open_cifar10, true},          Entry{"cifar100", open_cifar100, true},
     Entry{"imagefolder", open_image_folder, true}, Entry{"synthetic", open_synthetic, false},
 };
 
@@ -46,8 +46,8 @@ std::vector<std::string> dataset_names() {
 DatasetPair open_dataset(const DatasetOptions& options) {
   const auto entry = std::find_if(kTable.begin(), kTable.end(), [&](const Entry& e) { return options.kind == e.name; });
   if (entry == kTable.end()) {
-    throw ConfigError(fmt::format("[dataset] name: got \"{}\", expected one of {}", escaped(options.kind),
-                                  joined(dataset_names())));
+    throw ConfigError(
+        fmt::format("[dataset] name: got \"{}\", expected one of {}", escaped(options.kind), joined(dataset_names())));
   }
   if (entry->needs_path && options.path.empty()) {
     throw ConfigError(fmt::format("[dataset] path of {}: got none, expected the folder of its files", options.kind),

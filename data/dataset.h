@@ -19,8 +19,8 @@ class Dataset {
   virtual int64_t size() const = 0;
   /// The label of picture `index`, from 0.
   virtual int64_t label(int64_t index) const = 0;
-  /// Reads picture `index` in mode(); `image` is overwritten and its memory reused. Throws DataError that names the file
-  /// or record.
+  /// Reads picture `index` in mode(); `image` is overwritten and its memory reused. Throws DataError that names the
+  /// file or record.
   virtual void load(int64_t index, Image& image) const = 0;
   /// The file or record, for messages; not escaped.
   virtual std::string name_of(int64_t index) const = 0;
@@ -58,9 +58,9 @@ struct DatasetOptions {
   std::optional<ImageMode> mode;
   /// Larger pictures are refused before anything is allocated for them.
   int64_t max_image_pixels = kDefaultMaxImagePixels;
-  /// Not empty: the class names, in label order, of the checkpoint that is evaluated. A set with named classes (an image
-  /// folder) maps its own onto them and throws DataError for one that is not among them; one with numbered classes (IDX,
-  /// CIFAR, synthetic) throws where it has more.
+  /// Not empty: the class names, in label order, of the checkpoint that is evaluated. A set with named classes (an
+  /// image folder) maps its own onto them and throws DataError for one that is not among them; one with numbered
+  /// classes (IDX, CIFAR, synthetic) throws where it has more.
   std::vector<std::string> classes;
   /// Which parts are opened; evaluation needs the validation part only.
   bool open_train = true;
@@ -81,8 +81,8 @@ struct DatasetPair {
   std::string summary;
 };
 
-/// Normalize() values used where none are given: MNIST's (0.1307, 0.3081) for gray pictures, CIFAR's own for cifar10 and
-/// cifar100, ImageNet's for all other RGB pictures.
+/// Normalize() values used where none are given: MNIST's (0.1307, 0.3081) for gray pictures, CIFAR's own for cifar10
+/// and cifar100, ImageNet's for all other RGB pictures.
 struct Normalization {
   std::vector<float> mean, stddev;
 };
@@ -91,8 +91,8 @@ Normalization default_normalization(const std::string& kind, ImageMode mode);
 /// Names that open_dataset() knows, in the order of the help text.
 std::vector<std::string> dataset_names();
 
-/// Opens a set: reads directories and headers, and whole IDX and CIFAR files. Throws ConfigError for an unknown name or a
-/// missing path, DataError for what is missing or damaged.
+/// Opens a set: reads directories and headers, and whole IDX and CIFAR files. Throws ConfigError for an unknown name or
+/// a missing path, DataError for what is missing or damaged.
 DatasetPair open_dataset(const DatasetOptions& options);
 
 }  // namespace engine::data

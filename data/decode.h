@@ -1,5 +1,6 @@
 #pragma once
-// Image files to pixels: JPEG by libjpeg-turbo, PNG and BMP by stb_image, chosen by the first bytes and never by the name.
+// Image files to pixels: JPEG by libjpeg-turbo, PNG and BMP by stb_image, chosen by the first bytes and never by the
+// name.
 //
 // The same in all formats:
 // - EXIF orientation is ignored, as torchvision's ImageFolder does; so published weights and accuracies compare.
@@ -9,7 +10,8 @@
 //   missing. What follows the end of the picture is not looked at.
 // - A picture with more than `max_pixels` pixels is refused before memory for its pixels is allocated.
 // CMYK and YCCK JPEGs become RGB by R = C K / 255 with the inverted inks that Adobe's segment announces; without that
-// segment the inks are taken as plain ones, R = (255 - C) (255 - K) / 255. A palette index past the palette's end is black.
+// segment the inks are taken as plain ones, R = (255 - C) (255 - K) / 255. A palette index past the palette's end is
+// black.
 
 #include <cstdint>
 #include <span>

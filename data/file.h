@@ -23,8 +23,8 @@ class Bytes {
   size_t size_ = 0;
 };
 
-/// Reads a regular file. Throws DataError "[file] cannot read: PATH: ..." with the system's reason; where the limit of open
-/// files is hit, which is no fault of the file, an Error that is none.
+/// Reads a regular file. Throws DataError "[file] cannot read: PATH: ..." with the system's reason; where the limit of
+/// open files is hit, which is no fault of the file, an Error that is none.
 Bytes read_file(const std::string& path);
 
 }  // namespace engine::data

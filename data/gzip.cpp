@@ -12,9 +12,9 @@ namespace {
 constexpr size_t kChunk = size_t{1} << 20;
 
 [[noreturn]] void fail(const std::string& name, const std::string& got) {
-  throw DataError(fmt::format("[gzip] cannot unpack: {}: got {}, expected a whole, undamaged gzip file", escaped(name),
-                              got),
-                  "an interrupted download looks like this; fetch the file again");
+  throw DataError(
+      fmt::format("[gzip] cannot unpack: {}: got {}, expected a whole, undamaged gzip file", escaped(name), got),
+      "an interrupted download looks like this; fetch the file again");
 }
 
 struct Inflater {
@@ -54,8 +54,8 @@ std::vector<uint8_t> gunzip(std::span<const uint8_t> bytes, const std::string& n
       if (at == bytes.size()) return out;
       if (!is_gzip(bytes.subspan(at))) fail(name, fmt::format("{} bytes behind the end", bytes.size() - at));
       inflateReset(&stream);
-    } else if (status == Z_BUF_ERROR || (status == Z_OK && stream.avail_in == 0 && taken == bytes.size() &&
-                                         stream.avail_out > 0)) {
+    } else if (status == Z_BUF_ERROR ||
+               (status == Z_OK && stream.avail_in == 0 && taken == bytes.size() && stream.avail_out > 0)) {
       fail(name, fmt::format("a file that ends after {} bytes of data", out.size()));
     } else if (status != Z_OK) {
       fail(name, fmt::format("\"{}\"", stream.msg != nullptr ? stream.msg : "damaged data"));

@@ -123,8 +123,8 @@ std::unique_ptr<Dataset> make_part(PictureArray array, const DatasetPair& pair) 
 
 }  // namespace
 
-PictureArray parse_idx(std::span<const uint8_t> images, const std::string& images_name,
-                       std::span<const uint8_t> labels, const std::string& labels_name) {
+PictureArray parse_idx(std::span<const uint8_t> images, const std::string& images_name, std::span<const uint8_t> labels,
+                       const std::string& labels_name) {
   const Plain image_file = plain(images, images_name), label_file = plain(labels, labels_name);
   const std::vector<int64_t> extents = read_header(image_file.bytes, images_name, kImages);
   const int64_t count = read_header(label_file.bytes, labels_name, kLabels)[0];

@@ -7,8 +7,8 @@
 
 namespace engine::data {
 
-/// What a picture is turned into when it is read. Gray is 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601), rounded as Pillow's
-/// convert("L"); a gray picture becomes RGB by repetition.
+/// What a picture is turned into when it is read. Gray is 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601), rounded as
+/// Pillow's convert("L"); a gray picture becomes RGB by repetition.
 enum class ImageMode { gray = 1, rgb = 3 };
 
 inline int channels_of(ImageMode mode) { return static_cast<int>(mode); }

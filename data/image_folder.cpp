@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using FolderId = std::pair<dev_t, ino_t>;
 
-constexpr std::array<std::string_view, 12> kExtensions = {"jpg", "jpeg", "jpe", "jfif", "png", "bmp",
-                                                          "tif", "tiff", "webp", "gif", "ppm", "pgm"};
+constexpr std::array<std::string_view, 12> kExtensions = {"jpg", "jpeg", "jpe",  "jfif", "png", "bmp",
+                                                          "tif", "tiff", "webp", "gif",  "ppm", "pgm"};
 
 bool has_image_extension(std::string_view name) {
   const size_t dot = name.rfind('.');

@@ -2,7 +2,8 @@
 // Pictures in folders: PATH/train/CLASS/.../FILE and PATH/val/CLASS/.../FILE, as torchvision's ImageFolder.
 //
 // - Classes are the folders directly below the part, numbered in the order of their names' bytes. Names are bytes.
-// - Pictures are the files below a class, at any depth, whose extension is a usual one of images in any case: jpg, jpeg,
+// - Pictures are the files below a class, at any depth, whose extension is a usual one of images in any case: jpg,
+// jpeg,
 //   jpe, jfif, png, bmp, and tif, tiff, webp, gif, ppm, pgm, which are refused by name when they are read.
 // - Names that begin with a dot are never classes or pictures. They and all other files are counted as ignored.
 // - Links to files and folders are followed; within a class a real folder is walked once, so that the walk ends. A link

@@ -44,8 +44,8 @@ SamplerOptions sampler_options(const Dataset& dataset, const LoaderOptions& opti
   if (options.workers < 0) {
     throw ConfigError(fmt::format("[loader] workers: got {}, expected 0 or more", options.workers));
   }
-  return {dataset.size(), options.batch_size, options.accumulate_steps, options.rank, options.world, options.training,
-          options.seed};
+  return {dataset.size(),   options.batch_size, options.accumulate_steps, options.rank, options.world,
+          options.training, options.seed};
 }
 
 bool is_skippable(const std::exception_ptr& error) {

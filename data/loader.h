@@ -38,10 +38,10 @@ struct LoaderOptions {
 /// Order and pixels depend on (seed, epoch, sample) alone, on any number of workers. Reads ahead at most a few batches,
 /// whose tensors come from the engine's allocator (category data) and go back to it with their last owner.
 ///
-/// next() throws DataError that names the file or record (OutOfMemoryError where a picture did not fit into memory), and
-/// throws it again when called again; also where a whole epoch was skipped. A batch may be empty (n = 0): where all its samples were skipped, or where a last
-/// global batch is too short to give this process a share; it still has last_of_step. With `skip`, global_samples leaves
-/// out what was skipped in this process.
+/// next() throws DataError that names the file or record (OutOfMemoryError where a picture did not fit into memory),
+/// and throws it again when called again; also where a whole epoch was skipped. A batch may be empty (n = 0): where all
+/// its samples were skipped, or where a last global batch is too short to give this process a share; it still has
+/// last_of_step. With `skip`, global_samples leaves out what was skipped in this process.
 class Loader : public BatchSource {
  public:
   /// `dataset` must outlive the loader. Throws ConfigError for sizes below 1 and for a transform of other channels.

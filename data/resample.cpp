@@ -63,8 +63,7 @@ void horizontal_rgb(const ResampleTask& task, const ResampleFilter& filter, cons
   }
 }
 
-void horizontal_gray(const ResampleTask& task, const ResampleFilter& filter, const float* row, int column,
-                     float* out) {
+void horizontal_gray(const ResampleTask& task, const ResampleFilter& filter, const float* row, int column, float* out) {
   for (int64_t x = 0; x < task.width; ++x) {
     const int64_t i = task.flip ? task.width - 1 - x : x;
     const float* pixel = row + (filter.first(i) - column);

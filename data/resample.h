@@ -44,9 +44,9 @@ struct ResampleTask {
   int64_t resized_height = 0, resized_width = 0;
   /// The part of the resized picture that is wanted; the rest costs nothing.
   int64_t top = 0, left = 0, height = 0, width = 0;
-  bool flip = false;               // mirrors the wanted part left to right
-  const float* scale = nullptr;    // [channels]
-  const float* shift = nullptr;    // [channels]
+  bool flip = false;             // mirrors the wanted part left to right
+  const float* scale = nullptr;  // [channels]
+  const float* shift = nullptr;  // [channels]
 };
 
 /// Writes [height, width, channels] values x * scale + shift to `out`, x the resampled pixel rounded to 0..255.

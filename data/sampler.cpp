@@ -84,7 +84,8 @@ std::optional<Sampler::Step> Sampler::next() {
 int64_t Sampler::steps_from(int64_t first_sample) const {
   const int64_t left = options_.samples - first_sample, whole = left / global_batch(), rest = left % global_batch();
   int64_t used = 0;
-  for (int rank = 0; rank < options_.world && used == 0; ++rank) used = static_cast<int64_t>(shares_of(rest, rank).size());
+  for (int rank = 0; rank < options_.world && used == 0; ++rank)
+    used = static_cast<int64_t>(shares_of(rest, rank).size());
   return whole + (used > 0 ? 1 : 0);
 }
 

@@ -37,8 +37,8 @@ class Sampler {
   /// Throws ConfigError for sizes below 1.
   explicit Sampler(const SamplerOptions& options);
 
-  /// Begins an epoch at position `first_sample` of its order: 0, or where an interrupted run stopped, whatever its batch
-  /// size was.
+  /// Begins an epoch at position `first_sample` of its order: 0, or where an interrupted run stopped, whatever its
+  /// batch size was.
   void start(int64_t epoch, int64_t first_sample);
   /// The next global batch; the last may be short. None at the end of the epoch.
   std::optional<Step> next();

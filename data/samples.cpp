@@ -34,8 +34,7 @@ DatasetPair open_samples(const DatasetOptions& options) {
   DatasetOptions inner = options;
   const bool digits = options.sample_set == "digits";
   if (!digits && options.sample_set != "photos") {
-    throw ConfigError(
-        fmt::format("[samples] set: got \"{}\", expected digits or photos", escaped(options.sample_set)));
+    throw ConfigError(fmt::format("[samples] set: got \"{}\", expected digits or photos", escaped(options.sample_set)));
   }
   inner.kind = digits ? "mnist" : "imagefolder";
   inner.path = samples_folder() + (digits ? "/mnist" : "/sign_digits");

@@ -58,9 +58,9 @@ DatasetPair open_synthetic(const DatasetOptions& options) {
   const SyntheticOptions& wanted = options.synthetic;
   if (std::min({wanted.num_classes, wanted.height, wanted.width}) < 1 ||
       std::min(wanted.train_samples, wanted.val_samples) < 1) {
-    throw ConfigError(fmt::format("[synthetic] sizes: got {} classes, {} and {} pictures of {} x {}, expected 1 or more",
-                                  wanted.num_classes, wanted.train_samples, wanted.val_samples, wanted.height,
-                                  wanted.width));
+    throw ConfigError(
+        fmt::format("[synthetic] sizes: got {} classes, {} and {} pictures of {} x {}, expected 1 or more",
+                    wanted.num_classes, wanted.train_samples, wanted.val_samples, wanted.height, wanted.width));
   }
   DatasetPair pair;
   pair.mode = options.mode.value_or(ImageMode::rgb);

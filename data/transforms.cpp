@@ -35,7 +35,8 @@ Transform::Transform(const TransformOptions& options, int channels) : options_(o
   if (channels != 1 && channels != 3) {
     throw ConfigError(fmt::format("[transform] channels: got {}, expected 1 or 3", channels));
   }
-  if (options.crop < 1) throw ConfigError(fmt::format("[transform] crop size: got {}, expected 1 or more", options.crop));
+  if (options.crop < 1)
+    throw ConfigError(fmt::format("[transform] crop size: got {}, expected 1 or more", options.crop));
   if (options.kind == TransformKind::center_crop && options.resize < options.crop) {
     throw ConfigError(fmt::format("[transform] resize size: got {}, expected at least the crop size {}", options.resize,
                                   options.crop));

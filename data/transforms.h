@@ -15,7 +15,8 @@ enum class TransformKind {
   /// RandomResizedCrop(crop, scale 0.08 to 1, ratio 3/4 to 4/3, ten tries) and a horizontal flip with probability 1/2,
   /// after Szegedy et al., "Going Deeper with Convolutions" (2015), as torchvision defines it.
   random_crop,
-  /// The shorter side to `resize`, the longer one truncated, then the central `crop` by `crop`, as torchvision rounds it.
+  /// The shorter side to `resize`, the longer one truncated, then the central `crop` by `crop`, as torchvision rounds
+  /// it.
   center_crop,
   /// Pictures of `crop` by `crop` as they are; all others are resized to it, both sides.
   whole,
@@ -34,8 +35,8 @@ class Transform {
  public:
   using Scratch = ResampleScratch;
 
-  /// Throws ConfigError for sizes below 1, a crop above the resized side, mean or stddev of another length than `channels`
-  /// or values that are not finite, or a stddev that is not above 0.
+  /// Throws ConfigError for sizes below 1, a crop above the resized side, mean or stddev of another length than
+  /// `channels` or values that are not finite, or a stddev that is not above 0.
   Transform(const TransformOptions& options, int channels);
 
   int height() const { return options_.crop; }

@@ -162,7 +162,7 @@ class ResNet final : public Module {
   }
 
   Tensor forward(const Tensor& x) override {
-    Tensor out = max_pool2d(stem_.relu(x), kStemPool);
+    Tensor out = stem_.norm().forward_relu_max_pool(stem_.conv()(x), kStemPool);
     for (const auto& stage : stages_) out = (*stage)(out);
     return (*fc_)(global_avg_pool(out));
   }

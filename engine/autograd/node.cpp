@@ -1,5 +1,6 @@
 #include "engine/autograd/node.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "engine/core/error.h"
@@ -25,7 +26,11 @@ bool Gradients::wanted(int index) const { return node_.inputs().at(at(index)) !=
 
 Tensor Gradients::target(int index, const Shape& shape, DType dtype) {
   const auto& meta = node_.inputs().at(at(index));
-  if (meta && !meta->producer && meta->grad.defined() && !meta->grad_valid && meta->grad.shape() == shape) {
+  // A leaf that is an input twice has its memory for one of the two gradients only.
+  const bool first_use =
+      std::find(node_.inputs().begin(), node_.inputs().end(), meta) == node_.inputs().begin() + index;
+  if (meta && first_use && !meta->producer && meta->grad.defined() && !meta->grad_valid &&
+      meta->grad.shape() == shape) {
     return meta->grad;
   }
   return Tensor::empty(shape, dtype);

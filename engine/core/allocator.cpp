@@ -54,7 +54,8 @@ class HostAllocator {
  public:
   void* allocate(int64_t bytes, MemoryCategory category) {
     const std::lock_guard lock(mutex_);
-    void* pointer = take(rounded(bytes));
+    // Compared first: a size near the largest int64 cannot be rounded up.
+    void* pointer = bytes > memory_limit() ? nullptr : take(rounded(bytes));
     if (pointer == nullptr) throw OutOfMemoryError(shortage(bytes, category), kHint);
     count(category, rounded(bytes));
     return pointer;

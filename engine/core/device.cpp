@@ -26,6 +26,9 @@ Device parse_device(const std::string& text) {
   if (text == "auto" || text == "cpu") return Device::cpu();
   const auto colon = text.find(':');
   const std::string kind = text.substr(0, colon);
+  if (kind != "cuda" && kind != "emulated") {
+    throw ConfigError(fmt::format("--device: got \"{}\", expected auto or cpu", escaped(text)));
+  }
   int index = 0;
   if (colon != std::string::npos) {
     const char *begin = text.data() + colon + 1, *end = text.data() + text.size();
@@ -34,9 +37,6 @@ Device parse_device(const std::string& text) {
       throw ConfigError(
           fmt::format("--device: got \"{}\", expected {}:N with N an ordinal from 0", escaped(text), kind));
     }
-  }
-  if (kind != "cuda" && kind != "emulated") {
-    throw ConfigError(fmt::format("--device: got \"{}\", expected auto or cpu", escaped(text)));
   }
   throw DeviceError(fmt::format("--device {}: this build has no {} support", escaped(text), kind),
                     "use --device cpu, which this build has");

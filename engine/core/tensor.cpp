@@ -96,6 +96,7 @@ int64_t Tensor::stride(int axis) const {
 }
 
 bool Tensor::is_contiguous() const {
+  if (numel() == 0) return true;
   int64_t expected = 1;
   for (int axis = rank() - 1; axis >= 0; --axis) {
     if (dim(axis) != 1 && strides_[at(axis)] != expected) return false;
@@ -132,7 +133,7 @@ Tensor Tensor::view(const Shape& shape) const {
 
 Tensor Tensor::narrow(int axis, int64_t begin, int64_t length) const {
   ENGINE_CHECK(begin >= 0 && length >= 0 && begin <= dim(axis) - length,
-               "[tensor] narrow: got [{}, {}) of axis {}, expected a part of {}", begin, begin + length, axis,
+               "[tensor] narrow: got {} indices from {} of axis {}, expected a part of {}", length, begin, axis,
                shape_.str());
   Tensor result = detach();
   result.offset_ += begin * stride(axis);
@@ -156,8 +157,12 @@ Tensor Tensor::select(int axis, int64_t index) const {
 
 Tensor Tensor::transpose(int a, int b) const {
   const int first = a < 0 ? a + rank() : a, second = b < 0 ? b + rank() : b;
+  std::vector<int64_t> extents(shape_.extents().begin(), shape_.extents().end());
+  ENGINE_CHECK(first >= 0 && first < rank() && second >= 0 && second < rank(),
+               "[tensor] transpose: got axes {} and {}, expected two of {}", a, b, shape_.str());
+  std::swap(extents[at(first)], extents[at(second)]);
   Tensor result = detach();
-  result.shape_ = shape_.with(first, dim(second)).with(second, dim(first));
+  result.shape_ = Shape(std::span<const int64_t>(extents));
   std::swap(result.strides_[at(first)], result.strides_[at(second)]);
   return result;
 }
@@ -209,7 +214,8 @@ void Tensor::set_contiguous_strides() {
   int64_t stride = 1;
   for (int axis = rank() - 1; axis >= 0; --axis) {
     strides_[at(axis)] = stride;
-    stride *= dim(axis);
+    // Can only overflow where another extent is 0, and then no element is there to be reached.
+    if (__builtin_mul_overflow(stride, dim(axis), &stride)) stride = 0;
   }
 }
 

@@ -3,6 +3,7 @@
 #include "engine/autograd/node.h"
 #include "engine/core/error.h"
 #include "engine/ops/batch_norm.h"
+#include "engine/ops/bn_relu_max_pool.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/view.h"
 #include "kernels/conv2d/conv2d.h"
@@ -76,9 +77,19 @@ BatchNorm2d::BatchNorm2d(int64_t channels)
 }
 
 Tensor BatchNorm2d::normalise(const Tensor& x, bool relu, const Tensor& residual) {
-  if (training()) ++*batches_.data<int64_t>();
+  count_batch();
   const BatchNormState state{weight_, bias_, running_mean_, running_var_};
   return observed(batch_norm(x, state, {.training = training(), .relu = relu}, residual));
+}
+
+void BatchNorm2d::count_batch() {
+  if (training()) ++*batches_.data<int64_t>();
+}
+
+Tensor BatchNorm2d::forward_relu_max_pool(const Tensor& x, const Pool2dOptions& pool) {
+  count_batch();
+  const BatchNormState state{weight_, bias_, running_mean_, running_var_};
+  return observed(bn_relu_max_pool(x, state, {.training = training(), .relu = true}, pool));
 }
 
 Tensor BatchNorm2d::forward(const Tensor& x) { return normalise(x, false, Tensor()); }

@@ -3,6 +3,7 @@
 
 #include "engine/nn/module.h"
 #include "engine/ops/conv2d.h"
+#include "engine/ops/pool2d.h"
 
 namespace engine {
 
@@ -36,11 +37,14 @@ class BatchNorm2d final : public Module {
   Tensor forward(const Tensor& x) override;
   /// relu(bn(x) + residual) in one operation; residual may be undefined.
   Tensor forward_relu(const Tensor& x, const Tensor& residual = Tensor());
+  /// max_pool2d(relu(bn(x))) in one operation.
+  Tensor forward_relu_max_pool(const Tensor& x, const Pool2dOptions& pool);
   Shape describe(const std::string& name, const Shape& input, std::vector<LayerDescription>& layers) const override;
   Tensor& weight() { return weight_; }
 
  private:
   Tensor normalise(const Tensor& x, bool relu, const Tensor& residual);
+  void count_batch();
 
   Tensor weight_, bias_, running_mean_, running_var_, batches_;
 };

@@ -11,23 +11,6 @@ namespace {
 
 constexpr MemoryCategory kWorkspace = MemoryCategory::workspace;
 
-int64_t checked_channels(const Tensor& x, const BatchNormState& state, const BatchNormOptions& options,
-                         const Tensor& residual) {
-  check_input("batch_norm", "x", x);
-  ENGINE_CHECK(x.rank() >= 2, "[batch_norm] x: got {}, expected [..., channels]", x.shape().str());
-  const int64_t channels = x.dim(-1);
-  check_shape("batch_norm", "weight", state.weight, Shape{channels}, x);
-  check_shape("batch_norm", "bias", state.bias, Shape{channels}, x);
-  check_shape("batch_norm", "running_mean", state.running_mean, Shape{channels}, x);
-  check_shape("batch_norm", "running_var", state.running_var, Shape{channels}, x);
-  if (residual.defined()) check_shape("batch_norm", "residual", residual, x.shape(), x);
-  ENGINE_CHECK(
-      !options.training || channels == 0 || x.numel() / channels > 1,
-      "[batch_norm] x: got {}, expected more than one value per channel in training (a larger batch or picture)",
-      x.shape().str());
-  return channels;
-}
-
 struct Saved {
   Tensor x, y, weight, bias, mean, invstd, running_var;
   BatchNormOptions options;
@@ -139,9 +122,25 @@ void run_forward(const Tensor& x, const BatchNormState& state, const Tensor& res
 
 }  // namespace
 
+void check_batch_norm(const Tensor& x, const BatchNormState& state, const BatchNormOptions& options,
+                      const Tensor& residual) {
+  check_input("batch_norm", "x", x);
+  ENGINE_CHECK(x.rank() >= 2, "[batch_norm] x: got {}, expected [..., channels]", x.shape().str());
+  const int64_t channels = x.dim(-1);
+  check_shape("batch_norm", "weight", state.weight, Shape{channels}, x);
+  check_shape("batch_norm", "bias", state.bias, Shape{channels}, x);
+  check_shape("batch_norm", "running_mean", state.running_mean, Shape{channels}, x);
+  check_shape("batch_norm", "running_var", state.running_var, Shape{channels}, x);
+  if (residual.defined()) check_shape("batch_norm", "residual", residual, x.shape(), x);
+  ENGINE_CHECK(
+      !options.training || channels == 0 || x.numel() / channels > 1,
+      "[batch_norm] x: got {}, expected more than one value per channel in training (a larger batch or picture)",
+      x.shape().str());
+}
+
 Tensor batch_norm(const Tensor& x, const BatchNormState& state, const BatchNormOptions& options,
                   const Tensor& residual) {
-  checked_channels(x, state, options, residual);
+  check_batch_norm(x, state, options, residual);
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   Saved saved{.x = x.detach(),
               .y = {},

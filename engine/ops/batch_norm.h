@@ -28,4 +28,8 @@ struct BatchNormOptions {
 Tensor batch_norm(const Tensor& x, const BatchNormState& state, const BatchNormOptions& options = {},
                   const Tensor& residual = Tensor());
 
+/// The checks that batch_norm makes, for operations it is fused into.
+void check_batch_norm(const Tensor& x, const BatchNormState& state, const BatchNormOptions& options,
+                      const Tensor& residual);
+
 }  // namespace engine

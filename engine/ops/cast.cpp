@@ -11,7 +11,8 @@ template <typename From>
 void cast_from(const Tensor& x, const Tensor& y) {
   dispatch_all(y.dtype(), "cast", [&]<typename To>() {
     if constexpr (std::is_integral_v<To> || std::is_same_v<From, int64_t> || std::is_same_v<From, int32_t>) {
-      throw Error(fmt::format("[cast] got {} to {}, expected a floating type", name_of(x.dtype()), name_of(y.dtype())));
+      throw Error(
+          fmt::format("[cast] x: got {} to {}, expected a floating type", name_of(x.dtype()), name_of(y.dtype())));
     } else {
       kernels::cast_cpu(x.data<From>(), y.data<To>(), x.numel());
     }
@@ -27,8 +28,11 @@ Tensor converted(const Tensor& x, DType dtype) {
 }  // namespace
 
 Tensor cast(const Tensor& x, DType dtype) {
-  ENGINE_CHECK(x.defined() && x.is_contiguous(), "[cast] x: expected a contiguous tensor");
-  ENGINE_CHECK(is_floating(dtype), "[cast] got {}, expected a floating type", name_of(dtype));
+  ENGINE_CHECK(x.defined(), "[cast] x: got an undefined tensor, expected values");
+  ENGINE_CHECK(x.is_contiguous(), "[cast] x: got strides with gaps, expected a contiguous tensor");
+  ENGINE_CHECK(is_floating(dtype), "[cast] dtype: got {}, expected a floating type", name_of(dtype));
+  ENGINE_CHECK(is_floating(x.dtype()) || x.dtype() == DType::u8, "[cast] x: got {}, expected u8 or a floating type",
+               name_of(x.dtype()));
   if (x.dtype() == dtype) return x;
   Tensor y = converted(x, dtype);
   if (!should_record({&x})) return y;

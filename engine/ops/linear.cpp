@@ -71,6 +71,7 @@ void product(const Tensor& a, const Tensor& b, const Tensor& c, const MatmulShap
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_rank("linear", "x", x, 2);
+  check_rank("linear", "weight", weight, 2);
   check_shape("linear", "weight", weight, Shape{weight.dim(0), x.dim(1)}, x);
   const LinearShape shape{x.dim(0), x.dim(1), weight.dim(0)};
   if (bias.defined()) check_shape("linear", "bias", bias, Shape{shape.out}, x);

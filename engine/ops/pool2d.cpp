@@ -12,28 +12,6 @@ namespace {
 
 using kernels::Pool2dShape;
 
-Pool2dShape checked_shape(const char* op, const Tensor& x, const Pool2dOptions& options) {
-  check_rank(op, "x", x, 4);
-  const auto [kernel, stride, padding] = options;
-  ENGINE_CHECK(
-      kernel >= 1 && kernel <= 16 && stride >= 1 && padding >= 0 && padding <= kernel / 2,
-      "[{}] options: got kernel {}, stride {}, padding {}, expected a kernel of 1 to 16 and at most half of it "
-      "as padding",
-      op, kernel, stride, padding);
-  ENGINE_CHECK(x.dim(1) + 2 * padding >= kernel && x.dim(2) + 2 * padding >= kernel,
-               "[{}] x: got {}, expected pictures that a window of {} fits into", op, x.shape().str(), kernel);
-  return {.n = x.dim(0),
-          .h = x.dim(1),
-          .w = x.dim(2),
-          .c = x.dim(3),
-          .kernel_h = kernel,
-          .kernel_w = kernel,
-          .stride_h = stride,
-          .stride_w = stride,
-          .pad_h = padding,
-          .pad_w = padding};
-}
-
 void max_forward(const Pool2dShape& shape, const Tensor& x, const Tensor& y, const Tensor& index) {
   dispatch_float(x.dtype(), "max_pool2d", [&]<typename T>() {
     uint8_t* places = index.defined() ? index.data<uint8_t>() : nullptr;
@@ -61,8 +39,30 @@ void max_backward(const Pool2dShape& shape, const Tensor& grad_y, const Tensor& 
 
 }  // namespace
 
+kernels::Pool2dShape checked_pool_shape(const char* op, const Tensor& x, const Pool2dOptions& options) {
+  check_rank(op, "x", x, 4);
+  const auto [kernel, stride, padding] = options;
+  ENGINE_CHECK(
+      kernel >= 1 && kernel <= 16 && stride >= 1 && padding >= 0 && padding <= kernel / 2,
+      "[{}] options: got kernel {}, stride {}, padding {}, expected a kernel of 1 to 16 and at most half of it "
+      "as padding",
+      op, kernel, stride, padding);
+  ENGINE_CHECK(x.dim(1) + 2 * padding >= kernel && x.dim(2) + 2 * padding >= kernel,
+               "[{}] x: got {}, expected pictures that a window of {} fits into", op, x.shape().str(), kernel);
+  return {.n = x.dim(0),
+          .h = x.dim(1),
+          .w = x.dim(2),
+          .c = x.dim(3),
+          .kernel_h = kernel,
+          .kernel_w = kernel,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_h = padding,
+          .pad_w = padding};
+}
+
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
-  const Pool2dShape shape = checked_shape("max_pool2d", x, options);
+  const Pool2dShape shape = checked_pool_shape("max_pool2d", x, options);
   Tensor y = Tensor::empty({shape.n, shape.out_h(), shape.out_w(), shape.c}, x.dtype());
   const bool recorded = should_record({&x});
   const Tensor index = recorded ? Tensor::empty(y.shape(), DType::u8) : Tensor();
@@ -78,7 +78,7 @@ Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
 }
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
-  const Pool2dShape shape = checked_shape("avg_pool2d", x, options);
+  const Pool2dShape shape = checked_pool_shape("avg_pool2d", x, options);
   Tensor y = Tensor::empty({shape.n, shape.out_h(), shape.out_w(), shape.c}, x.dtype());
   dispatch_float(x.dtype(), "avg_pool2d",
                  [&]<typename T>() { kernels::avg_pool2d_forward_cpu(shape, x.data<T>(), y.data<T>()); });

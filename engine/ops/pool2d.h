@@ -2,6 +2,7 @@
 // Pooling over the picture axes of [n, h, w, c].
 
 #include "engine/core/tensor.h"
+#include "kernels/common/pool2d_shape.h"
 
 namespace engine {
 
@@ -20,5 +21,8 @@ Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options);
 
 /// Means of whole pictures: [n, h, w, c] -> [n, c].
 Tensor global_avg_pool(const Tensor& x);
+
+/// The geometry of a pool over x, checked; `op` is named in the error.
+kernels::Pool2dShape checked_pool_shape(const char* op, const Tensor& x, const Pool2dOptions& options);
 
 }  // namespace engine

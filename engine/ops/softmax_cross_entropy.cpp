@@ -14,9 +14,10 @@ namespace {
 
 void check_labels(const char* op, const Tensor& logits, const Tensor& labels) {
   check_rank(op, "logits", logits, 2);
-  ENGINE_CHECK(labels.defined() && labels.dtype() == DType::i64 && labels.shape() == Shape{logits.dim(0)} &&
-                   labels.is_contiguous(),
-               "[{}] labels: expected [{}] i64, contiguous", op, logits.dim(0));
+  ENGINE_CHECK(labels.defined(), "[{}] labels: got an undefined tensor, expected values", op);
+  ENGINE_CHECK(labels.dtype() == DType::i64 && labels.shape() == Shape{logits.dim(0)} && labels.is_contiguous(),
+               "[{}] labels: got {} {}{}, expected i64 [{}]", op, name_of(labels.dtype()), labels.shape().str(),
+               labels.is_contiguous() ? "" : " with gaps", logits.dim(0));
 }
 
 }  // namespace
@@ -63,6 +64,8 @@ int64_t topk_correct(const Tensor& logits, const Tensor& labels, int64_t k) {
 std::vector<double> softmax_row(const Tensor& logits, int64_t row) {
   check_rank("softmax_row", "logits", logits, 2);
   const int64_t classes = logits.dim(1);
+  ENGINE_CHECK(row >= 0 && row < logits.dim(0) && classes > 0, "[softmax_row] row: got {}, expected one of {}", row,
+               logits.shape().str());
   std::vector<double> values(static_cast<size_t>(classes));
   dispatch_float(logits.dtype(), "softmax_row", [&]<typename T>() {
     const T* first = logits.data<T>() + row * classes;

@@ -45,11 +45,13 @@ void CheckpointFolder::add(int64_t step, bool is_best, int64_t keep_last,
   write(path_of(step));
   link_file(path_of(step), last());
   if (is_best) link_file(path_of(step), best());
-  prune(keep_last);
+  prune(step, keep_last);
 }
 
-void CheckpointFolder::prune(int64_t keep_last) {
-  const std::vector<int64_t> all = steps();
+void CheckpointFolder::prune(int64_t newest, int64_t keep_last) {
+  std::vector<int64_t> all = steps();
+  // Where a run went back to an earlier file, later ones (damaged, or of the part given up) are not its newest.
+  std::erase_if(all, [&](int64_t step) { return step > newest; });
   for (size_t i = 0; i + static_cast<size_t>(keep_last) < all.size(); ++i) {
     std::error_code error;
     const auto path = path_of(all[i]);

@@ -19,15 +19,15 @@ class CheckpointFolder {
   /// Steps of the files there, ascending.
   std::vector<int64_t> steps() const;
   /// Writes a step's file by calling `write` with its path, makes last.safetensors name it, and best.safetensors where
-  /// `is_best`; then removes all but the newest `keep_last` and the best. At least one whole file is there at any time.
-  /// Throws OutputError.
+  /// `is_best`; then removes all but the newest `keep_last` up to this step and the best. At least one whole file is
+  /// there at any time. Throws OutputError.
   void add(int64_t step, bool is_best, int64_t keep_last,
            const std::function<void(const std::filesystem::path&)>& write);
   /// The newest file that is whole, also by its digest; damaged ones are passed over with a warning that names them.
   std::optional<SafetensorsFile> newest_whole() const;
 
  private:
-  void prune(int64_t keep_last);
+  void prune(int64_t newest, int64_t keep_last);
   std::filesystem::path last() const { return folder_ / "last.safetensors"; }
   std::filesystem::path best() const { return folder_ / "best.safetensors"; }
 

@@ -1,6 +1,8 @@
 #include "engine/train/train_step.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/autograd/backward.h"
 #include "engine/autograd/node.h"
@@ -14,7 +16,23 @@ bool all_finite(const Tensor& tensor) {
   return kernels::sum_of_squares_cpu(tensor.data<float>(), tensor.numel()).finite;
 }
 
+/// Watches the layers' outputs for as long as it lives.
+class OutputWatch {
+ public:
+  explicit OutputWatch(Module::OutputObserver observer) { Module::set_output_observer(std::move(observer)); }
+  ~OutputWatch() { Module::set_output_observer({}); }
+  OutputWatch(const OutputWatch&) = delete;
+  OutputWatch& operator=(const OutputWatch&) = delete;
+};
+
 }  // namespace
+
+bool weights_finite(const TrainedParts& parts) {
+  const std::vector<NamedTensor> buffers = parts.model->buffers();
+  return all_finite(parts.parameters->master()) && std::all_of(buffers.begin(), buffers.end(), [](const auto& buffer) {
+           return buffer.tensor.dtype() != DType::f32 || all_finite(buffer.tensor);
+         });
+}
 
 TrainStep::TrainStep(const TrainedParts& parts, const TrainStepOptions& options)
     : parts_(parts), options_(options), kept_buffers_(parts.model->buffers()) {
@@ -25,6 +43,7 @@ void TrainStep::add(const Batch& batch) {
   if (!started_) {
     started_ = true;
     current_ = {};
+    suspect_found_ = false;
     keep_buffers();
     parts_.parameters->clear_gradients();
   }
@@ -34,6 +53,8 @@ void TrainStep::add(const Batch& batch) {
       logits, batch.labels,
       {.label_smoothing = options_.label_smoothing, .normalizer = static_cast<double>(batch.global_samples)});
   current_.loss += loss.item();
+  if (!suspect_found_) current_.suspect = batch;
+  suspect_found_ = suspect_found_ || !std::isfinite(loss.item());
   current_.images += batch.images.dim(0);
   current_.samples.insert(current_.samples.end(), batch.samples.begin(), batch.samples.end());
   backward(loss);
@@ -49,14 +70,14 @@ StepOutcome TrainStep::finish(double lr) {
   current_.applied = current_.images > 0 && squares.finite && std::isfinite(current_.loss);
   if (!current_.applied) {
     restore_buffers();
-    return current_;
+    return std::exchange(current_, {});
   }
   // As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
   const double clip = options_.clip_grad_norm;
   const double scale = clip > 0 ? std::min(1.0, clip / (current_.grad_norm + 1e-6)) : 1.0;
   parts_.optimizer->step(lr, scale);
   if (parts_.average != nullptr) parts_.average->update();
-  return current_;
+  return std::exchange(current_, {});  // so that no picture is kept until the next step
 }
 
 void TrainStep::keep_buffers() {
@@ -74,12 +95,14 @@ std::string first_nonfinite_layer(Module& model, const Batch& batch) {
   for (const NamedTensor& buffer : model.buffers()) kept.push_back(buffer.tensor.clone());
   if (!all_finite(batch.images)) return "the pictures";
   std::string found;
-  Module::set_output_observer([&](const Module& layer, const Tensor& output) {
-    if (found.empty() && !all_finite(output)) found = model.name_of(layer);
-  });
   const NoGradGuard no_grad;
-  const Tensor logits = model(batch.images);
-  Module::set_output_observer({});
+  Tensor logits;
+  {
+    const OutputWatch watch([&](const Module& layer, const Tensor& output) {
+      if (found.empty() && !all_finite(output)) found = model.name_of(layer);
+    });
+    logits = model(batch.images);
+  }
   size_t i = 0;
   for (const NamedTensor& buffer : model.buffers()) buffer.tensor.copy_from(kept[i++]);
   if (!found.empty()) return found;

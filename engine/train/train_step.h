@@ -18,6 +18,7 @@ struct StepOutcome {
   int64_t images = 0;
   bool applied = true;  // false where loss or gradients were not finite: no weight, statistic or counter has changed
   std::vector<int64_t> samples;
+  Batch suspect;  // the first micro-batch whose loss was not finite, else the last that had pictures
 };
 
 struct TrainStepOptions {
@@ -44,9 +45,13 @@ class TrainStep {
   TrainedParts parts_;
   TrainStepOptions options_;
   StepOutcome current_;
+  bool suspect_found_ = false;
   bool started_ = false;
   std::vector<NamedTensor> kept_buffers_;
 };
+
+/// Whether all weights and running statistics are finite: an update by finite gradients can overflow.
+bool weights_finite(const TrainedParts& parts);
 
 /// Runs the batch forward once more and tells where values stop being finite: "layer1.0.bn2", "the loss", or "the
 /// gradients" where the forward pass is clean. Changes no statistics.

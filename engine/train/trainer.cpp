@@ -58,7 +58,7 @@ Trainer::EpochEnd Trainer::run_epoch() {
     const StepOutcome outcome = step_.finish(lr);
     progress_.epoch_position = run_.train->position();
     if (outcome.images == 0) continue;  // each of its pictures was skipped
-    if (after_step(*batch, outcome, lr)) {
+    if (after_step(outcome, lr)) {
       // A limit that falls on the epoch's last step still ends the epoch.
       if (stop_signal() != 0 || run_.train->next()) return EpochEnd::stopped;
       break;
@@ -70,8 +70,8 @@ Trainer::EpochEnd Trainer::run_epoch() {
   return stop_signal() != 0 ? EpochEnd::stopped : EpochEnd::finished;
 }
 
-bool Trainer::after_step(const Batch& last_batch, const StepOutcome& outcome, double lr) {
-  if (!outcome.applied) handle_not_applied(last_batch, outcome, lr);
+bool Trainer::after_step(const StepOutcome& outcome, double lr) {
+  if (!outcome.applied) handle_not_applied(outcome, lr);
   progress_.skipped_in_a_row = outcome.applied ? 0 : progress_.skipped_in_a_row + 1;
   ++progress_.step;
   throughput_.add(outcome.images);
@@ -86,19 +86,19 @@ bool Trainer::after_step(const Batch& last_batch, const StepOutcome& outcome, do
   return ends;
 }
 
-void Trainer::handle_not_applied(const Batch& last_batch, const StepOutcome& outcome, double lr) {
+void Trainer::handle_not_applied(const StepOutcome& outcome, double lr) {
   const bool stop = config_.on_nonfinite == "stop";
   const bool too_many = progress_.skipped_in_a_row + 1 >= kMaxSkippedInARow;
   const std::string what = fmt::format(
       "step {}: got loss {}, gradient norm {}, learning rate {}, first in {}, samples {}, expected finite "
       "values",
-      progress_.step + 1, outcome.loss, outcome.grad_norm, lr, first_nonfinite_layer(*parts_.model, last_batch),
+      progress_.step + 1, outcome.loss, outcome.grad_norm, lr, first_nonfinite_layer(*parts_.model, outcome.suspect),
       listed(outcome.samples));
   if (!stop && !too_many) {
     log_warn("step skipped: {}", what);
     return;
   }
-  if (saved_step_ != progress_.step && progress_.step > 0) save(false);
+  if (saved_step_ != progress_.step && progress_.step > 0 && weights_finite(parts_)) save(false);
   throw TrainingError(fmt::format("loss not finite: {}", what),
                       stop ? "lower --lr or add --lr-warmup-epochs; the last finite state is in the output folder"
                            : fmt::format("{} steps in a row were skipped", kMaxSkippedInARow));
@@ -168,6 +168,12 @@ void Trainer::finish_epoch(bool evaluated) {
 }
 
 void Trainer::save(bool is_best) {
+  if (!weights_finite(parts_)) {
+    throw TrainingError(
+        fmt::format("weights not finite: step {}: got an overflow in the update, expected finite weights",
+                    progress_.step),
+        "lower --lr or add --lr-warmup-epochs; the last finite state is in the output folder");
+  }
   checkpoints_.add(progress_.step, is_best, config_.output.keep_last,
                    [&](const std::filesystem::path& path) { save_checkpoint(path, parts_, progress_, identity_); });
   saved_step_ = progress_.step;

@@ -25,8 +25,8 @@ class Trainer {
 
   EpochEnd run_epoch();
   /// Whether the run ends behind this step.
-  bool after_step(const Batch& last_batch, const StepOutcome& outcome, double lr);
-  void handle_not_applied(const Batch& last_batch, const StepOutcome& outcome, double lr);
+  bool after_step(const StepOutcome& outcome, double lr);
+  void handle_not_applied(const StepOutcome& outcome, double lr);
   void report_step(const StepOutcome& outcome, double lr);
   /// Evaluates, remembers the best; false where a signal cut it short.
   bool evaluate();

@@ -10,6 +10,19 @@ namespace {
 constexpr int64_t kParts = 64;  // fixed, so that the result does not depend on the number of threads
 constexpr int64_t kGrain = 1 << 15;
 
+// Not inlined: two copies of the loop, for one thread and for many, could be vectorised differently.
+template <typename T>
+[[gnu::noinline]] SumOfSquares sum_of_part(const T* x, Range range) {
+  double sum = 0, zeros = 0;
+#pragma omp simd reduction(+ : sum, zeros)
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    const double value = x[i];
+    sum += value * value;
+    zeros += value * 0;  // NaN for infinities and NaN, even where the squares of finite values overflow
+  }
+  return {sum, zeros == 0};
+}
+
 }  // namespace
 
 template <typename T>
@@ -18,15 +31,7 @@ SumOfSquares sum_of_squares_cpu(const T* x, int64_t count) {
   const int64_t grain = kParts * kGrain / (count + 1) + 1;
   parallel_for(kParts, grain, [x, count, &parts](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
-      const Range range = share_of(count, part, kParts);
-      double sum = 0, zeros = 0;
-#pragma omp simd reduction(+ : sum, zeros)
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const double value = x[i];
-        sum += value * value;
-        zeros += value * 0;  // NaN for infinities and NaN, even where the squares of finite values overflow
-      }
-      parts[static_cast<size_t>(part)] = {sum, zeros == 0};
+      parts[static_cast<size_t>(part)] = sum_of_part(x, share_of(count, part, kParts));
     }
   });
   SumOfSquares total;

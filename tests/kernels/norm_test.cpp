@@ -28,11 +28,11 @@ TYPED_TEST_SUITE(Norm, Types);
 TYPED_TEST(Norm, SumsSquaresOfAnySize) {
   for (const int64_t count : {0, 1, 2, 63, 64, 65, 1000, 300001}) {
     const std::vector<TypeParam> x = uniform<TypeParam>(count, 1);
-    double want = 0;
-    for (const TypeParam value : x) want += static_cast<double>(value) * static_cast<double>(value);
+    long double want = 0;
+    for (const TypeParam value : x) want += static_cast<long double>(value) * value;
     const SumOfSquares got = of(x);
     EXPECT_TRUE(got.finite);
-    ExpectClose(std::vector<double>{got.value}, std::vector<double>{want},
+    ExpectClose(std::vector<double>{got.value}, std::vector<double>{static_cast<double>(want)},
                 tolerance<double>(count, OpClass::reduction));
   }
 }

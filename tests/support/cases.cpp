@@ -25,7 +25,7 @@ void unpack(const std::string& archive, const std::string& folder) {
 
 struct Unpacked {
   TempDir folder;
-  Unpacked() { unpack(ENGINE_SOURCE_DIR "/tests/cases/hand.tar.gz", folder.str()); }
+  Unpacked() { unpack(source_path("tests/cases/hand.tar.gz"), folder.str()); }
 };
 
 }  // namespace
@@ -34,5 +34,7 @@ std::string case_path(std::string_view name) {
   static const Unpacked unpacked;
   return unpacked.folder.file("hand/" + std::string(name));
 }
+
+std::string source_path(std::string_view name) { return ENGINE_SOURCE_DIR "/" + std::string(name); }
 
 }  // namespace engine::testing

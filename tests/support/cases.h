@@ -10,4 +10,7 @@ namespace engine::testing {
 /// test writes goes into a TempDir. Throws std::runtime_error where the archive cannot be unpacked.
 std::string case_path(std::string_view name);
 
+/// The path of a file or folder of the source tree, e.g. source_path("data/samples").
+std::string source_path(std::string_view name);
+
 }  // namespace engine::testing

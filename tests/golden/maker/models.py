@@ -1,13 +1,14 @@
 """Whole models, one training step: logits, loss, every gradient, running statistics, and the logits of evaluation."""
 
 import copy
+import functools
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 import torchvision
 
-from . import formula
+from . import clearance, formula
 from .store import deviation, save
 
 CLASSES = 10
@@ -23,15 +24,23 @@ class SimpleCNN(torch.nn.Module):
         return self.fc1(F.relu(self.conv1(x)).flatten(1))
 
 
-# name: constructor, shape of a batch, label smoothing, number of the batch (chosen: see choose_batch.py)
+# name: constructor, shape of a batch, label smoothing
 MODELS = {
-    "simple_cnn": (SimpleCNN, (8, 1, 28, 28), 0.0, 0),
-    "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), (4, 3, 64, 64), 0.0, 10),
-    "resnet50": (lambda: torchvision.models.resnet50(num_classes=CLASSES), (4, 3, 32, 32), 0.1, 24),
+    "simple_cnn": (SimpleCNN, (8, 1, 28, 28), 0.0),
+    "resnet18": (lambda: torchvision.models.resnet18(num_classes=CLASSES), (4, 3, 64, 64), 0.0),
+    "resnet50": (lambda: torchvision.models.resnet50(num_classes=CLASSES), (4, 3, 64, 64), 0.1),
 }
+# What float32 is tried in for its deviation: memory format and threads.
+SINGLES = [
+    (torch.contiguous_format, 2),
+    (torch.channels_last, 2),
+    (torch.contiguous_format, 1),
+    (torch.channels_last, 1),
+]
 
 
 def build(name):
+    """The model with every value by the formula."""
     return formula.fill(MODELS[name][0]())
 
 
@@ -41,19 +50,32 @@ def batch(name, number, shape=None):
     return formula.values(f"{name}/input/{number}", shape), formula.labels(f"{name}/labels/{number}", shape[0], CLASSES)
 
 
+@functools.cache
+def cleared_biases(name):
+    """Biases of batch norms that keep the ReLUs' inputs clear of zero, by name; none for SimpleCNN."""
+    if name == "simple_cnn":
+        return {}
+    model = build(name).double()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    clearance.clear_biases(model, batch(name, 0)[0].double())
+    after = {k: v.float() for k, v in model.state_dict().items() if k.endswith("bias")}
+    return {k: v for k, v in after.items() if not torch.equal(v.double(), before[k])}
+
+
 def statistics(model):
     return {k: v for k, v in model.state_dict().items() if k.endswith(("running_mean", "running_var"))}
 
 
-def step(name, dtype, channels_last):
+def step(name, dtype, memory_format=torch.contiguous_format):
     """Results of one forward and backward pass, as tensors by name."""
-    model = build(name).to(dtype)
-    x, y = batch(name, MODELS[name][3])
-    x = x.to(dtype)
-    if channels_last:
-        model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    model = build(name)
+    model.load_state_dict(cleared_biases(name), strict=False)
+    model = model.to(dtype).to(memory_format=memory_format)
+    x, y = batch(name, 0)
+    x = x.to(dtype).to(memory_format=memory_format)
     with torch.no_grad():
         evaluated = copy.deepcopy(model).eval()(x)
+    relu_inputs = clearance.relu_inputs(copy.deepcopy(model), x)
     logits = model(x)
     loss = F.cross_entropy(logits, y, label_smoothing=MODELS[name][2])
     loss.backward()
@@ -63,7 +85,18 @@ def step(name, dtype, channels_last):
         "loss": loss.detach(),
         "gradients": {k: p.grad for k, p in model.named_parameters()},
         "statistics": {k: v.clone() for k, v in statistics(model).items()},
+        "relu_inputs": relu_inputs,
     }
+
+
+def single_steps(name):
+    threads = torch.get_num_threads()
+    results = []
+    for memory_format, count in SINGLES:
+        torch.set_num_threads(count)
+        results.append(step(name, torch.float32, memory_format))
+    torch.set_num_threads(threads)
+    return results
 
 
 def fingerprints(tensors):
@@ -82,37 +115,37 @@ def relative_l2(got, want):
 
 
 def make_one(name):
-    truth = step(name, torch.float64, False)
-    singles = [step(name, torch.float32, channels_last) for channels_last in (False, True)]
+    truth, singles = step(name, torch.float64), single_steps(name)
     tensors = {k: truth[k] for k in ("logits", "eval_logits", "loss")}
-    worst = {k: max(deviation(s[k], truth[k]) for s in singles) for k in tensors}
+    tensors.update({f"state/{k}": v for k, v in cleared_biases(name).items()})
+    worst = {k: max(deviation(s[k], truth[k]) for s in singles) for k in ("logits", "eval_logits", "loss")}
     scalars = {
         "model": name,
         "input_shape": list(MODELS[name][1]),
         "classes": CLASSES,
         "label_smoothing": MODELS[name][2],
-        "batch": MODELS[name][3],
-        "float32_deviation": worst,
         "parameters": sum(g.numel() for g in truth["gradients"].values()),
+        "float32_deviation": worst,
     }
+    if truth["relu_inputs"]:
+        clear = [clearance.clearance(truth["relu_inputs"], s["relu_inputs"]) for s in singles]
+        scalars["relu_clearance"] = min(clear)
     for kind in ("gradients", "statistics"):
         if not truth[kind]:
             continue
         tensors[kind] = fingerprints(truth[kind])
         rows = np.max([distances(fingerprints(s[kind]), tensors[kind], truth[kind]) for s in singles], axis=0)
+        worst[f"{kind}_relative_l2"] = max(relative_l2(s[kind], truth[kind]) for s in singles)
+        worst[f"{kind}_distance"] = float(rows.max())
         scalars[kind] = [
             {"name": k, "shape": list(t.shape), "float32_distance": float(d)}
             for (k, t), d in zip(truth[kind].items(), rows)
         ]
-        worst[kind], worst[f"{kind}_relative_l2"] = (
-            float(rows.max()),
-            max(relative_l2(s[kind], truth[kind]) for s in singles),
-        )
     if name == "simple_cnn":
         tensors.update({f"grad/{k}": g.float() for k, g in truth["gradients"].items()})
+    figures = {k: f"{v:.1e}" for k, v in worst.items()}
     print(
-        f"  {name}: loss {truth['loss'].item():.6f}, float32 deviations",
-        {k: f"{v:.1e}" for k, v in worst.items()},
+        f"  {name}: loss {truth['loss'].item():.6f}, clearance {scalars.get('relu_clearance', 0):.1f}, {figures}",
         flush=True,
     )
     save(f"models/{name}", scalars, tensors)

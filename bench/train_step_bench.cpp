@@ -1,0 +1,105 @@
+// Whole training steps (forward, backward, SGD with momentum and weight decay) on random pictures that are in memory
+// already. Counters: images_per_second, share_of_peak (three times the forward pass's multiply-adds against the
+// machine's measured FP32 peak) and peak_memory_bytes. bench/compare_pytorch.py reads them. Threads: OMP_NUM_THREADS.
+
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+
+#include "bench/support/machine.h"
+#include "engine/core/random.h"
+#include "engine/train/train_step.h"
+#include "kernels/common/parallel.h"
+#include "models/registry.h"
+
+namespace engine::bench {
+namespace {
+
+constexpr double kLearningRate = 0.01;
+
+struct StepCase {
+  const char* model;
+  int64_t size;
+  int64_t batch;
+};
+
+/// A model in training and one batch for it; kept between the benchmark's repetitions.
+class TrainFixture {
+ public:
+  explicit TrainFixture(const StepCase& step_case)
+      : info_(models::find_model(step_case.model)),
+        model_(info_.make({.num_classes = info_.fixed_size ? 10 : 1000})),
+        parameters_(*model_),
+        optimizer_(make_optimizer({}, parameters_)),
+        step_({model_.get(), &parameters_, optimizer_.get(), nullptr}, {}) {
+    const Shape pictures{step_case.batch, step_case.size, step_case.size, info_.channels};
+    batch_.images = Tensor::empty(pictures, DType::f32, MemoryCategory::data);
+    batch_.labels = Tensor::empty(Shape{step_case.batch}, DType::i64, MemoryCategory::data);
+    batch_.global_samples = step_case.batch;
+    RandomStream random(1, RandomPurpose::synthetic);
+    for (int64_t i = 0; i < pictures.numel(); ++i) batch_.images.data<float>()[i] = random.normal();
+    for (int64_t i = 0; i < step_case.batch; ++i) {
+      batch_.labels.data<int64_t>()[i] = i % (info_.fixed_size ? 10 : 1000);
+      batch_.samples.push_back(i);
+    }
+  }
+
+  void step() {
+    step_.add(batch_);
+    benchmark::DoNotOptimize(step_.finish(kLearningRate).loss);
+  }
+
+  /// Floating-point operations of a step, a multiply-add counted as two.
+  double operations() const {
+    std::vector<LayerDescription> layers;
+    model_->describe("", Shape{batch_.images.dim(1), batch_.images.dim(2), batch_.images.dim(3)}, layers);
+    int64_t macs = 0;
+    for (const LayerDescription& layer : layers) macs += layer.macs;
+    return 2.0 * 3.0 * static_cast<double>(macs * batch_.images.dim(0));
+  }
+
+ private:
+  const models::ModelInfo& info_;
+  std::unique_ptr<Module> model_;
+  FlatParameters parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  TrainStep step_;
+  Batch batch_;
+};
+
+void run(benchmark::State& state, const StepCase& step_case) {
+  // One case at a time, so that the memory of another one is not counted.
+  static std::unique_ptr<TrainFixture> fixture;
+  static std::string made_for;
+  const std::string wanted = std::string(step_case.model) + std::to_string(step_case.size * 10000 + step_case.batch);
+  if (made_for != wanted) {
+    fixture.reset();
+    reset_memory_peaks();
+    fixture = std::make_unique<TrainFixture>(step_case);
+    made_for = wanted;
+  }
+  for (auto _ : state) fixture->step();
+  using benchmark::Counter;
+  const auto steps = static_cast<double>(state.iterations());
+  const double peak = peak_flops(kernels::max_threads());
+  state.counters["images_per_second"] = Counter(steps * static_cast<double>(step_case.batch), Counter::kIsRate);
+  state.counters["share_of_peak"] = Counter(steps * fixture->operations() / peak, Counter::kIsRate);
+  state.counters["peak_memory_bytes"] = static_cast<double>(memory_stats().peak_total);
+}
+
+const bool kRegistered = [] {
+  for (const StepCase& step_case :
+       {StepCase{"resnet50", 224, 16}, StepCase{"resnet50", 224, 32}, StepCase{"resnet50", 64, 32},
+        StepCase{"resnet18", 224, 32}, StepCase{"resnet18", 64, 32}, StepCase{"simplecnn", 28, 64}}) {
+    const std::string name = std::string("train_step/") + step_case.model + "/size:" + std::to_string(step_case.size) +
+                             "/batch:" + std::to_string(step_case.batch);
+    benchmark::RegisterBenchmark(name.c_str(), [step_case](benchmark::State& state) { run(state, step_case); })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace engine::bench

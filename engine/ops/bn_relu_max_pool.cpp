@@ -1,0 +1,108 @@
+#include "engine/ops/bn_relu_max_pool.h"
+
+#include "engine/autograd/node.h"
+#include "engine/core/dispatch.h"
+#include "engine/ops/checks.h"
+#include "engine/ops/cpu_path.h"
+#include "kernels/bn_relu_max_pool/bn_relu_max_pool.h"
+
+namespace engine {
+namespace {
+
+using kernels::Pool2dShape;
+
+struct Saved {
+  Tensor x, index, weight, mean, invstd;
+  Pool2dShape shape;
+};
+
+Tensor make_workspace(const Pool2dShape& shape) {
+  return Tensor::empty({kernels::bn_relu_max_pool_workspace_bytes(shape)}, DType::u8, MemoryCategory::workspace);
+}
+
+template <typename T>
+void run_forward(const BatchNormState& state, const BatchNormOptions& options, const Tensor& y, Saved& saved) {
+  const Tensor workspace = make_workspace(saved.shape);
+  kernels::BnReluMaxPoolForward<T> args;
+  args.shape = saved.shape;
+  args.eps = options.eps;
+  args.momentum = options.momentum;
+  args.x = saved.x.data<T>();
+  args.gamma = state.weight.data<T>();
+  args.beta = state.bias.data<T>();
+  args.y = y.data<T>();
+  args.index = saved.index.data<uint8_t>();
+  args.running_mean = state.running_mean.data<T>();
+  args.running_var = state.running_var.data<T>();
+  args.saved_mean = saved.mean.data<T>();
+  args.saved_invstd = saved.invstd.data<T>();
+  args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
+  if constexpr (std::is_same_v<T, float>) {
+    if (use_fast<T>()) {
+      kernels::bn_relu_max_pool_forward_fast(args);
+      return;
+    }
+  }
+  kernels::bn_relu_max_pool_forward_cpu(args);
+}
+
+template <typename T>
+void run_backward(Saved& saved, Gradients& gradients) {
+  const Tensor grad_y = gradients.take_output(0).contiguous();
+  const Tensor workspace = make_workspace(saved.shape);
+  Tensor grad_x;
+  if (gradients.wanted(0)) grad_x = saved.x.owns_alone() ? saved.x : Tensor::empty(saved.x.shape(), saved.x.dtype());
+  Tensor grad_gamma = gradients.target(1, saved.weight.shape(), saved.weight.dtype());
+  Tensor grad_beta = gradients.target(2, saved.weight.shape(), saved.weight.dtype());
+  kernels::BnReluMaxPoolBackward<T> args;
+  args.shape = saved.shape;
+  args.x = saved.x.data<T>();
+  args.grad_y = grad_y.data<T>();
+  args.index = saved.index.data<uint8_t>();
+  args.gamma = saved.weight.data<T>();
+  args.mean = saved.mean.data<T>();
+  args.invstd = saved.invstd.data<T>();
+  args.grad_x = grad_x.defined() ? grad_x.data<T>() : nullptr;
+  args.grad_gamma = grad_gamma.data<T>();
+  args.grad_beta = grad_beta.data<T>();
+  args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
+  if (std::is_same_v<T, float> && use_fast<T>()) {
+    if constexpr (std::is_same_v<T, float>) kernels::bn_relu_max_pool_backward_fast(args);
+  } else {
+    kernels::bn_relu_max_pool_backward_cpu(args);
+  }
+  gradients.set(0, std::move(grad_x));
+  if (gradients.wanted(1)) gradients.set(1, std::move(grad_gamma));
+  if (gradients.wanted(2)) gradients.set(2, std::move(grad_beta));
+}
+
+}  // namespace
+
+Tensor bn_relu_max_pool(const Tensor& x, const BatchNormState& state, const BatchNormOptions& options,
+                        const Pool2dOptions& pool) {
+  if (!options.training) {
+    BatchNormOptions with_relu = options;
+    with_relu.relu = true;
+    return max_pool2d(batch_norm(x, state, with_relu), pool);
+  }
+  check_batch_norm(x, state, options, Tensor());
+  const Pool2dShape shape = checked_pool_shape("bn_relu_max_pool", x, pool);
+  const int64_t c = shape.c;
+  Tensor y = Tensor::empty({shape.n, shape.out_h(), shape.out_w(), c}, x.dtype());
+  Saved saved{.x = x.detach(),
+              .index = Tensor::empty(y.shape(), DType::u8),
+              .weight = state.weight.detach(),
+              .mean = Tensor::empty(Shape{c}, x.dtype()),
+              .invstd = Tensor::empty(Shape{c}, x.dtype()),
+              .shape = shape};
+  dispatch_float(x.dtype(), "bn_relu_max_pool", [&]<typename T>() { run_forward<T>(state, options, y, saved); });
+  if (!should_record({&x, &state.weight, &state.bias})) return y;
+  record("bn_relu_max_pool", {&x, &state.weight, &state.bias}, {&y},
+         [saved = std::move(saved)](Gradients& gradients) mutable {
+           dispatch_float(saved.x.dtype(), "bn_relu_max_pool",
+                          [&]<typename T>() { run_backward<T>(saved, gradients); });
+         });
+  return y;
+}
+
+}  // namespace engine

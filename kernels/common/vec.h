@@ -1,0 +1,42 @@
+#pragma once
+// FP32 vectors of the widest kind that the compiler was told about, through GCC's and clang's vector extensions.
+
+#include <cstdint>
+
+namespace engine::kernels {
+
+#if defined(__AVX512F__)
+inline constexpr int kLanes = 16;
+#elif defined(__AVX2__) && defined(__FMA__)
+inline constexpr int kLanes = 8;
+#else
+inline constexpr int kLanes = 4;
+#endif
+
+/// Whether the project's own products and convolutions pay: below eight lanes oneDNN, which chooses its instructions
+/// at run time, is faster.
+inline constexpr bool kWideVectors = kLanes >= 8;
+
+typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+typedef float UnalignedVector __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
+
+inline Vector load(const float* from) { return *reinterpret_cast<const UnalignedVector*>(from); }
+inline void store(float* to, Vector value) { *reinterpret_cast<UnalignedVector*>(to) = value; }
+
+/// All lanes equal. The subtraction of zero is exact and vanishes, which the addition of zero does not for -0.
+inline Vector splat(float value) { return value - Vector{}; }
+
+/// Copies count floats; fast for the some hundred floats of a picture's row, where a call of memcpy shows.
+inline void copy_floats(const float* from, float* to, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
+  for (; i < count; ++i) to[i] = from[i];
+}
+
+inline void zero_floats(float* to, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(to + i, Vector{});
+  for (; i < count; ++i) to[i] = 0;
+}
+
+}  // namespace engine::kernels
