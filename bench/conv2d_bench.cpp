@@ -31,13 +31,13 @@ void run(benchmark::State& state, const NamedConvolution& convolution, ConvDirec
   for (auto _ : state) {
     switch (direction) {
       case ConvDirection::forward:
-        kernels::conv2d_forward_onednn(x.data(), weight.data(), nullptr, y.data(), shape);
+        kernels::conv2d_forward_fast(x.data(), weight.data(), nullptr, y.data(), shape);
         break;
       case ConvDirection::backward_data:
-        kernels::conv2d_backward_data_onednn(y.data(), weight.data(), x.data(), shape);
+        kernels::conv2d_backward_data_fast(y.data(), weight.data(), x.data(), shape);
         break;
       case ConvDirection::backward_weights:
-        kernels::conv2d_backward_weights_onednn(x.data(), y.data(), weight.data(), nullptr, shape);
+        kernels::conv2d_backward_weights_fast(x.data(), y.data(), weight.data(), nullptr, shape);
         break;
     }
     benchmark::ClobberMemory();

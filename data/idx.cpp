@@ -65,13 +65,14 @@ std::vector<int64_t> read_header(std::span<const uint8_t> bytes, const std::stri
   if (bytes.size() >= 4) check_magic(bytes, name, wanted);
   if (bytes.size() < header) fail(name, fmt::format("{} bytes", bytes.size()), fmt::format("a header of {}", header));
   std::vector<int64_t> extents;
-  size_t left = bytes.size() - header, elements = 1;
+  const size_t left = bytes.size() - header;
+  size_t elements = 1;
   for (size_t i = 0; i < rank; ++i) {
     extents.push_back(big_endian(bytes, 4 + 4 * i));
     const auto extent = static_cast<size_t>(extents.back());
     if (extent == 0) fail(name, "an extent of 0", "at least one picture of at least one pixel");
-    elements = extent > left / elements ? left + 1 : elements * extent;
-    if (elements > left) break;
+    // Once it is above what is left it stays there, and can not wrap around.
+    elements = elements > left || extent > left / elements ? left + 1 : elements * extent;
   }
   if (elements != left) {
     std::string claimed;

@@ -1,5 +1,7 @@
 #include "data/loader.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -127,6 +129,10 @@ Loader::Impl::Impl(const Dataset& dataset, const TransformOptions& transform, co
       transform_(transform, dataset.channels()),
       options_(options),
       sampler_(sampler_options(dataset, options)) {
+  // glibc by default keeps up to 64 MiB that a thread has freed, and so a large picture a thread.
+  constexpr int kKeptBytes = 4 << 20;
+  mallopt(M_MMAP_THRESHOLD, kKeptBytes);
+  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
   const int64_t workers = options.workers, batch = options.batch_size;
   // Every worker has a sample while the front is waited for, and one whole batch is ready behind it.
   depth_ = std::max<int64_t>(2, 2 * workers / batch + 2);

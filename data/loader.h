@@ -36,7 +36,8 @@ struct LoaderOptions {
 };
 
 /// Order and pixels depend on (seed, epoch, sample) alone, on any number of workers. Reads ahead at most a few batches,
-/// whose tensors come from the engine's allocator (category data) and go back to it with their last owner.
+/// whose tensors come from the engine's allocator (category data) and go back to it with their last owner. Sets glibc's
+/// malloc, for the whole process, to give back blocks above 4 MiB when they are freed.
 ///
 /// next() throws DataError that names the file or record (OutOfMemoryError where a picture did not fit into memory),
 /// and throws it again when called again; also where a whole epoch was skipped. A batch may be empty (n = 0): where all

@@ -45,30 +45,26 @@ void Sampler::start(int64_t epoch, int64_t first_sample) {
   }
 }
 
-std::vector<int64_t> Sampler::shares_of(int64_t count, int rank) const {
-  const kernels::Range share = kernels::share_of(count, rank, options_.world);
-  std::vector<int64_t> sizes;
-  for (int64_t left = share.end - share.begin; left > 0; left -= options_.batch_size) {
-    sizes.push_back(std::min(left, options_.batch_size));
-  }
-  const bool single = options_.training && options_.batch_size > 1 && options_.samples > 1;
-  if (single && !sizes.empty() && sizes.back() == 1) sizes.pop_back();
-  return sizes;
+int64_t Sampler::micro_batches_of(int64_t count) const {
+  const int64_t batch = options_.batch_size, fewest = (count + batch - 1) / batch;
+  return batch > 1 && fewest > 1 && count / fewest == 1 ? count / 2 : fewest;
+}
+
+bool Sampler::is_left_out(int64_t count) const {
+  return options_.training && count == 1 && options_.samples > 1 && global_batch() > 1;
 }
 
 Sampler::Step Sampler::step_at(int64_t begin) const {
   const int64_t count = std::min(global_batch(), options_.samples - begin);
   Step step;
   step.end = begin + count;
-  for (int rank = 0; rank < options_.world; ++rank) {
-    const std::vector<int64_t> sizes = shares_of(count, rank);
-    step.global_samples = std::accumulate(sizes.begin(), sizes.end(), step.global_samples);
-    if (rank != options_.rank) continue;
-    auto from = order_.begin() + begin + kernels::share_of(count, rank, options_.world).begin;
-    for (const int64_t size : sizes) {
-      step.micro_batches.emplace_back(from, from + size);
-      from += size;
-    }
+  if (is_left_out(count)) return step;
+  step.global_samples = count;
+  const int64_t parts = micro_batches_of(count);
+  const kernels::Range own = kernels::share_of(parts, options_.rank, options_.world);
+  for (int64_t part = own.begin; part < own.end; ++part) {
+    const kernels::Range range = kernels::share_of(count, part, parts);
+    step.micro_batches.emplace_back(order_.begin() + begin + range.begin, order_.begin() + begin + range.end);
   }
   return step;
 }
@@ -82,11 +78,8 @@ std::optional<Sampler::Step> Sampler::next() {
 }
 
 int64_t Sampler::steps_from(int64_t first_sample) const {
-  const int64_t left = options_.samples - first_sample, whole = left / global_batch(), rest = left % global_batch();
-  int64_t used = 0;
-  for (int rank = 0; rank < options_.world && used == 0; ++rank)
-    used = static_cast<int64_t>(shares_of(rest, rank).size());
-  return whole + (used > 0 ? 1 : 0);
+  const int64_t left = options_.samples - first_sample, rest = left % global_batch();
+  return left / global_batch() + (rest > 0 && !is_left_out(rest) ? 1 : 0);
 }
 
 }  // namespace engine::data

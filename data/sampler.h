@@ -1,6 +1,7 @@
 #pragma once
 // Which samples make up which batch. Order depends on (seed, epoch) alone; a global batch holds the same samples on any
-// number of processes.
+// number of processes. A last, short global batch is split into as few micro-batches as hold it, of equal size but for
+// one sample; none of them has one sample where there are two (with a batch size of 2, one may have three instead).
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +17,8 @@ struct SamplerOptions {
   int64_t accumulate_steps = 1;
   int rank = 0;
   int world = 1;
-  /// Training shuffles, and leaves out a micro-batch of one sample (batch norm has no variance of it) at the end of an
-  /// epoch that has others, where batch_size is above 1. Evaluation takes each sample once, in order.
+  /// Training shuffles. Batch norm has no variance of one sample, so a last global batch of one is left out, unless it
+  /// is all there is or a global batch is always one. Evaluation takes each sample once, in order.
   bool training = true;
   uint64_t seed = 0;
 };
@@ -49,7 +50,8 @@ class Sampler {
  private:
   int64_t global_batch() const { return options_.batch_size * options_.accumulate_steps * options_.world; }
   Step step_at(int64_t begin) const;
-  std::vector<int64_t> shares_of(int64_t count, int rank) const;
+  int64_t micro_batches_of(int64_t count) const;
+  bool is_left_out(int64_t count) const;
 
   SamplerOptions options_;
   std::vector<int64_t> order_;

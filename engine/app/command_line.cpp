@@ -10,7 +10,6 @@ namespace engine {
 namespace {
 
 constexpr int kMostListItems = 64;
-constexpr int kMostArguments = 1 << 24;
 constexpr Command kCommands[] = {kTrain, kEvaluate, kPredict, kExport, kInfo};
 
 /// The command that the first word names; kTrain where it names none.
@@ -25,7 +24,6 @@ Command command_of(std::span<const std::string> words) {
 void check_values_present(std::span<const std::string> words, Command command) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "--") return;
     if (!word.starts_with("--")) continue;
     const size_t equals = word.find('=');
     const Flag* flag = find_flag(word.substr(2, equals == std::string::npos ? equals : equals - 2));
@@ -38,19 +36,16 @@ void check_values_present(std::span<const std::string> words, Command command) {
   }
 }
 
-/// Words that belong to no flag and no argument.
-void check_remaining(std::vector<std::string> words, Command command) {
-  std::erase(words, "--");
-  if (words.empty()) return;
-  const std::string& word = words[0];
-  if (word.starts_with("-") && word.size() > 1) {
-    const std::string name = word.substr(0, word.find('='));
-    throw ConfigError(fmt::format("command line: {}: got an unknown flag, expected one of --help", escaped(name)),
-                      suggestion(name, command));
-  }
-  std::string hint = "see --help";
-  if (command_of(words) != kTrain) hint = "the command's name goes first";
-  throw ConfigError(fmt::format("command line: got \"{}\", expected a flag", escaped(word)), hint);
+[[noreturn]] void refuse_flag(const std::string& word, Command command) {
+  const std::string name = word.substr(0, word.find('='));
+  throw ConfigError(fmt::format("command line: {}: got an unknown flag, expected one of --help", escaped(name)),
+                    suggestion(name, command));
+}
+
+[[noreturn]] void refuse_argument(const std::string& word) {
+  const bool is_command = command_of(std::span(&word, 1)) != kTrain;
+  throw ConfigError(fmt::format("command line: got \"{}\", expected a flag", escaped(word)),
+                    is_command ? "the command's name goes first" : "see --help");
 }
 
 /// One command's flags as CLI11 options.
@@ -63,14 +58,14 @@ class Parser {
     for (const Flag& flag : all_flags()) {
       if ((flag.commands & command) != 0) add(flag);
     }
-    if (command == kPredict) {
-      app_.add_option("pictures", pictures_)->expected(0, kMostArguments)->allow_extra_args(false);
-    }
   }
 
   CommandLine parse(std::span<const std::string> words) {
     CommandLine line;
     line.command = command_;
+    const size_t flags_end = static_cast<size_t>(std::find(words.begin(), words.end(), "--") - words.begin());
+    const auto behind = words.subspan(std::min(flags_end + 1, words.size()));
+    words = words.first(flags_end);
     check_values_present(words, command_);
     try {
       app_.parse(std::vector<std::string>(words.rbegin(), words.rend()));
@@ -83,18 +78,28 @@ class Parser {
     } catch (const CLI::ParseError& failure) {
       throw ConfigError(fmt::format("command line: {}", escaped(failure.what())));
     }
-    check_remaining(app_.remaining(), command_);
+    line.arguments = arguments(app_.remaining(), behind);
     for (const auto& [name, option] : options_) {
       if (option->count() == 0) continue;
       std::vector<std::string> texts = option->results();
       if (!find_flag(name)->is_list()) texts = {texts.back()};
       line.flags[name] = {std::move(texts), ValueForm::text, "command line: --" + name, true};
     }
-    line.arguments = pictures_;
     return line;
   }
 
  private:
+  /// What is left of the words before "--", and those behind it. CLI11's own positional arguments are not used: they
+  /// take names in brackets apart.
+  std::vector<std::string> arguments(std::vector<std::string> left, std::span<const std::string> behind) const {
+    for (const std::string& word : left) {
+      if (word.starts_with("-") && word.size() > 1) refuse_flag(word, command_);
+    }
+    left.insert(left.end(), behind.begin(), behind.end());
+    if (command_ != kPredict && !left.empty()) refuse_argument(left[0]);
+    return left;
+  }
+
   void add(const Flag& flag) {
     const std::string name = "--" + flag.name;
     CLI::Option* option = nullptr;
@@ -113,7 +118,6 @@ class Parser {
   Command command_;
   std::map<std::string, std::vector<std::string>> values_;
   std::map<std::string, CLI::Option*> options_;
-  std::vector<std::string> pictures_;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "engine/app/options.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "engine/app/option_checks.h"
 #include "engine/app/toml.h"
@@ -15,11 +17,14 @@ namespace {
 
 std::string read_config(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) {
+  std::ostringstream text;
+  std::error_code ignored;
+  const bool readable = file.is_open() && !std::filesystem::is_directory(path, ignored);
+  if (readable && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (!readable || file.bad() || text.bad()) {
     throw ConfigError(fmt::format("--config: {}: got no readable file, expected a TOML file", escaped(path)));
   }
-  return text;
+  return text.str();
 }
 
 ValueForm form_of(TomlKind kind) {

@@ -68,7 +68,6 @@ void announce_data(const TrainConfig& config, const DataParts& parts) {
              config.model == "simplecnn" ? "digits" : "photos of hand signs");
   }
   log_info("data: {}", parts.sets.summary);
-  log_info("pictures: {}", parts.sets.mode == data::ImageMode::gray ? "turned to gray" : "turned to RGB");
   if (!parts.validation) log_info("no validation part: training without evaluation");
 }
 

@@ -3,6 +3,7 @@
 #include "engine/autograd/backward.h"
 #include "engine/autograd/node.h"
 #include "engine/core/error.h"
+#include "engine/ops/cast.h"
 
 namespace engine {
 namespace {
@@ -53,6 +54,17 @@ std::vector<NamedTensor> Module::buffers() const {
 void Module::set_training(bool training) {
   training_ = training;
   for (const auto& [name, child] : children_) child->set_training(training);
+}
+
+void Module::convert(DType dtype) {
+  const auto convert_slot = [dtype](const NamedTensor&, Tensor& tensor) {
+    if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) return;
+    const bool is_leaf = requires_grad(tensor);
+    tensor = cast(tensor.detach(), dtype);
+    if (is_leaf) set_requires_grad(tensor);
+  };
+  visit("", &Module::parameters_, convert_slot);
+  visit("", &Module::buffers_, convert_slot);
 }
 
 void Module::rebind_parameters(const std::function<Tensor(const NamedTensor&)>& new_memory) {

@@ -71,6 +71,10 @@ class Module {
   void set_training(bool training);
   bool training() const { return training_; }
 
+  /// Replaces parameters and running statistics by copies of another floating type, e.g. f64 to check gradients. To be
+  /// called before anybody holds handles to them.
+  void convert(DType dtype);
+
   /// Replaces a parameter's memory, e.g. by a view into a flat buffer; the values are the caller's to copy.
   void rebind_parameters(const std::function<Tensor(const NamedTensor&)>& new_memory);
 

@@ -17,25 +17,27 @@ struct Saved {
 };
 
 template <typename T>
-void forward(const kernels::BatchNormForward<T>& args, bool training) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (use_fast<T>()) {
-      training ? kernels::batch_norm_forward_fast(args) : kernels::batch_norm_inference_fast(args);
-      return;
-    }
-  }
+void reference_forward(const kernels::BatchNormForward<T>& args, bool training) {
   training ? kernels::batch_norm_forward_cpu(args) : kernels::batch_norm_inference_cpu(args);
 }
 
+void forward(const kernels::BatchNormForward<double>& args, bool training) { reference_forward(args, training); }
+
+void forward(const kernels::BatchNormForward<float>& args, bool training) {
+  if (cpu_path() == CpuPath::reference) return reference_forward(args, training);
+  training ? kernels::batch_norm_forward_fast(args) : kernels::batch_norm_inference_fast(args);
+}
+
 template <typename T>
-void backward(const kernels::BatchNormBackward<T>& args, bool training) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (use_fast<T>()) {
-      training ? kernels::batch_norm_backward_fast(args) : kernels::batch_norm_inference_backward_fast(args);
-      return;
-    }
-  }
+void reference_backward(const kernels::BatchNormBackward<T>& args, bool training) {
   training ? kernels::batch_norm_backward_cpu(args) : kernels::batch_norm_inference_backward_cpu(args);
+}
+
+void backward(const kernels::BatchNormBackward<double>& args, bool training) { reference_backward(args, training); }
+
+void backward(const kernels::BatchNormBackward<float>& args, bool training) {
+  if (cpu_path() == CpuPath::reference) return reference_backward(args, training);
+  training ? kernels::batch_norm_backward_fast(args) : kernels::batch_norm_inference_backward_fast(args);
 }
 
 /// Memory for a gradient like x: x's own or the upstream gradient's where nobody else has it.

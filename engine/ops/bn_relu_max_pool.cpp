@@ -20,6 +20,18 @@ Tensor make_workspace(const Pool2dShape& shape) {
   return Tensor::empty({kernels::bn_relu_max_pool_workspace_bytes(shape)}, DType::u8, MemoryCategory::workspace);
 }
 
+void forward(const kernels::BnReluMaxPoolForward<float>& args) {
+  cpu_path() == CpuPath::fast ? kernels::bn_relu_max_pool_forward_fast(args)
+                              : kernels::bn_relu_max_pool_forward_cpu(args);
+}
+void forward(const kernels::BnReluMaxPoolForward<double>& args) { kernels::bn_relu_max_pool_forward_cpu(args); }
+
+void backward(const kernels::BnReluMaxPoolBackward<float>& args) {
+  cpu_path() == CpuPath::fast ? kernels::bn_relu_max_pool_backward_fast(args)
+                              : kernels::bn_relu_max_pool_backward_cpu(args);
+}
+void backward(const kernels::BnReluMaxPoolBackward<double>& args) { kernels::bn_relu_max_pool_backward_cpu(args); }
+
 template <typename T>
 void run_forward(const BatchNormState& state, const BatchNormOptions& options, const Tensor& y, Saved& saved) {
   const Tensor workspace = make_workspace(saved.shape);
@@ -37,13 +49,7 @@ void run_forward(const BatchNormState& state, const BatchNormOptions& options, c
   args.saved_mean = saved.mean.data<T>();
   args.saved_invstd = saved.invstd.data<T>();
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
-  if constexpr (std::is_same_v<T, float>) {
-    if (use_fast<T>()) {
-      kernels::bn_relu_max_pool_forward_fast(args);
-      return;
-    }
-  }
-  kernels::bn_relu_max_pool_forward_cpu(args);
+  forward(args);
 }
 
 template <typename T>
@@ -66,11 +72,7 @@ void run_backward(Saved& saved, Gradients& gradients) {
   args.grad_gamma = grad_gamma.data<T>();
   args.grad_beta = grad_beta.data<T>();
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
-  if (std::is_same_v<T, float> && use_fast<T>()) {
-    if constexpr (std::is_same_v<T, float>) kernels::bn_relu_max_pool_backward_fast(args);
-  } else {
-    kernels::bn_relu_max_pool_backward_cpu(args);
-  }
+  backward(args);
   gradients.set(0, std::move(grad_x));
   if (gradients.wanted(1)) gradients.set(1, std::move(grad_gamma));
   if (gradients.wanted(2)) gradients.set(2, std::move(grad_beta));

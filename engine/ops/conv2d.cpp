@@ -50,41 +50,40 @@ Conv2dShape checked_shape(const Tensor& x, const Tensor& weight, const Tensor& b
 }
 
 void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y, const Conv2dShape& shape) {
-  dispatch_float(x.dtype(), "conv2d", [&]<typename T>() {
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::conv2d_forward_onednn(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
-        return;
-      }
-    }
-    kernels::conv2d_forward_cpu<T>(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
-  });
+  dispatch_cpu(
+      x.dtype(), "conv2d",
+      [&] {
+        kernels::conv2d_forward_fast(x.data<float>(), weight.data<float>(), data_or_null<float>(bias),
+                                       y.data<float>(), shape);
+      },
+      [&]<typename T>() {
+        kernels::conv2d_forward_cpu<T>(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
+      });
 }
 
 void backward_data(const Tensor& grad_y, const Tensor& weight, const Tensor& grad_x, const Conv2dShape& shape) {
-  dispatch_float(grad_y.dtype(), "conv2d", [&]<typename T>() {
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::conv2d_backward_data_onednn(grad_y.data<T>(), weight.data<T>(), grad_x.data<T>(), shape);
-        return;
-      }
-    }
-    kernels::conv2d_backward_data_cpu<T>(grad_y.data<T>(), weight.data<T>(), grad_x.data<T>(), shape);
-  });
+  dispatch_cpu(
+      grad_y.dtype(), "conv2d",
+      [&] {
+        kernels::conv2d_backward_data_fast(grad_y.data<float>(), weight.data<float>(), grad_x.data<float>(), shape);
+      },
+      [&]<typename T>() {
+        kernels::conv2d_backward_data_cpu<T>(grad_y.data<T>(), weight.data<T>(), grad_x.data<T>(), shape);
+      });
 }
 
 void backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_weight, const Tensor& grad_bias,
                       const Conv2dShape& shape) {
-  dispatch_float(x.dtype(), "conv2d", [&]<typename T>() {
-    T* bias = data_or_null<T>(grad_bias);
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::conv2d_backward_weights_onednn(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(), bias, shape);
-        return;
-      }
-    }
-    kernels::conv2d_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(), bias, shape);
-  });
+  dispatch_cpu(
+      x.dtype(), "conv2d",
+      [&] {
+        kernels::conv2d_backward_weights_fast(x.data<float>(), grad_y.data<float>(), grad_weight.data<float>(),
+                                                data_or_null<float>(grad_bias), shape);
+      },
+      [&]<typename T>() {
+        kernels::conv2d_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(),
+                                                data_or_null<T>(grad_bias), shape);
+      });
 }
 
 }  // namespace

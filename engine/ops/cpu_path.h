@@ -1,7 +1,7 @@
 #pragma once
 // Which CPU kernels float tensors use. Double always takes the reference.
 
-#include <type_traits>
+#include "engine/core/dispatch.h"
 
 namespace engine {
 
@@ -11,10 +11,15 @@ enum class CpuPath { fast, reference };
 void set_cpu_path(CpuPath path);
 CpuPath cpu_path();
 
-/// Whether an op on T takes the fast kernels.
-template <typename T>
-bool use_fast() {
-  return std::is_same_v<T, float> && cpu_path() == CpuPath::fast;
+/// Calls fast() for float tensors on the fast path, else reference.operator()<T>(). `op` is named in the error for
+/// other types.
+template <typename Fast, typename Reference>
+void dispatch_cpu(DType dtype, const char* op, Fast&& fast, Reference&& reference) {
+  if (dtype == DType::f32 && cpu_path() == CpuPath::fast) {
+    fast();
+  } else {
+    dispatch_float(dtype, op, reference);
+  }
 }
 
 }  // namespace engine

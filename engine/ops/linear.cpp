@@ -18,53 +18,44 @@ T* data_or_null(const Tensor& tensor) {
 }
 
 void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y, const LinearShape& shape) {
-  dispatch_float(x.dtype(), "linear", [&]<typename T>() {
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::linear_forward_onednn(x.data<T>(), w.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
-        return;
-      }
-    }
-    kernels::linear_forward_cpu<T>(x.data<T>(), w.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
-  });
+  dispatch_cpu(
+      x.dtype(), "linear",
+      [&] {
+        kernels::linear_forward_onednn(x.data<float>(), w.data<float>(), data_or_null<float>(bias), y.data<float>(),
+                                       shape);
+      },
+      [&]<typename T>() {
+        kernels::linear_forward_cpu<T>(x.data<T>(), w.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
+      });
 }
 
 void linear_backward_data(const Tensor& grad_y, const Tensor& w, const Tensor& grad_x, const LinearShape& shape) {
-  dispatch_float(w.dtype(), "linear", [&]<typename T>() {
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::linear_backward_data_onednn(grad_y.data<T>(), w.data<T>(), grad_x.data<T>(), shape);
-        return;
-      }
-    }
-    kernels::linear_backward_data_cpu<T>(grad_y.data<T>(), w.data<T>(), grad_x.data<T>(), shape);
-  });
+  dispatch_cpu(
+      w.dtype(), "linear",
+      [&] { kernels::linear_backward_data_onednn(grad_y.data<float>(), w.data<float>(), grad_x.data<float>(), shape); },
+      [&]<typename T>() {
+        kernels::linear_backward_data_cpu<T>(grad_y.data<T>(), w.data<T>(), grad_x.data<T>(), shape);
+      });
 }
 
 void linear_backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_w, const Tensor& grad_bias,
                              const LinearShape& shape) {
-  dispatch_float(x.dtype(), "linear", [&]<typename T>() {
-    T* bias = data_or_null<T>(grad_bias);
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::linear_backward_weights_onednn(x.data<T>(), grad_y.data<T>(), grad_w.data<T>(), bias, shape);
-        return;
-      }
-    }
-    kernels::linear_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_w.data<T>(), bias, shape);
-  });
+  dispatch_cpu(
+      x.dtype(), "linear",
+      [&] {
+        kernels::linear_backward_weights_onednn(x.data<float>(), grad_y.data<float>(), grad_w.data<float>(),
+                                                data_or_null<float>(grad_bias), shape);
+      },
+      [&]<typename T>() {
+        kernels::linear_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_w.data<T>(),
+                                                data_or_null<T>(grad_bias), shape);
+      });
 }
 
 void product(const Tensor& a, const Tensor& b, const Tensor& c, const MatmulShape& shape) {
-  dispatch_float(a.dtype(), "matmul", [&]<typename T>() {
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::matmul_onednn(a.data<T>(), b.data<T>(), c.data<T>(), shape);
-        return;
-      }
-    }
-    kernels::matmul_cpu<T>(a.data<T>(), b.data<T>(), c.data<T>(), shape);
-  });
+  dispatch_cpu(
+      a.dtype(), "matmul", [&] { kernels::matmul_onednn(a.data<float>(), b.data<float>(), c.data<float>(), shape); },
+      [&]<typename T>() { kernels::matmul_cpu<T>(a.data<T>(), b.data<T>(), c.data<T>(), shape); });
 }
 
 }  // namespace

@@ -13,28 +13,22 @@ namespace {
 using kernels::Pool2dShape;
 
 void max_forward(const Pool2dShape& shape, const Tensor& x, const Tensor& y, const Tensor& index) {
-  dispatch_float(x.dtype(), "max_pool2d", [&]<typename T>() {
-    uint8_t* places = index.defined() ? index.data<uint8_t>() : nullptr;
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::max_pool2d_forward_fast(shape, x.data<T>(), y.data<T>(), places);
-        return;
-      }
-    }
-    kernels::max_pool2d_forward_cpu(shape, x.data<T>(), y.data<T>(), places);
-  });
+  uint8_t* places = index.defined() ? index.data<uint8_t>() : nullptr;
+  dispatch_cpu(
+      x.dtype(), "max_pool2d",
+      [&] { kernels::max_pool2d_forward_fast(shape, x.data<float>(), y.data<float>(), places); },
+      [&]<typename T>() { kernels::max_pool2d_forward_cpu(shape, x.data<T>(), y.data<T>(), places); });
 }
 
 void max_backward(const Pool2dShape& shape, const Tensor& grad_y, const Tensor& index, const Tensor& grad_x) {
-  dispatch_float(grad_y.dtype(), "max_pool2d", [&]<typename T>() {
-    if constexpr (std::is_same_v<T, float>) {
-      if (use_fast<T>()) {
-        kernels::max_pool2d_backward_fast(shape, grad_y.data<T>(), index.data<uint8_t>(), grad_x.data<T>());
-        return;
-      }
-    }
-    kernels::max_pool2d_backward_cpu(shape, grad_y.data<T>(), index.data<uint8_t>(), grad_x.data<T>());
-  });
+  dispatch_cpu(
+      grad_y.dtype(), "max_pool2d",
+      [&] {
+        kernels::max_pool2d_backward_fast(shape, grad_y.data<float>(), index.data<uint8_t>(), grad_x.data<float>());
+      },
+      [&]<typename T>() {
+        kernels::max_pool2d_backward_cpu(shape, grad_y.data<T>(), index.data<uint8_t>(), grad_x.data<T>());
+      });
 }
 
 }  // namespace

@@ -6,6 +6,10 @@
 namespace engine::kernels {
 namespace {
 
+constexpr int64_t kGrain = 1 << 14;
+
+int64_t pictures_a_thread(int64_t picture_size) { return std::max<int64_t>(kGrain / (picture_size + 1), 1); }
+
 // The part of a window's rows (or columns) that lies inside the picture.
 Range inside(int64_t out, int64_t stride, int64_t padding, int64_t kernel, int64_t extent) {
   const int64_t begin = out * stride - padding;
@@ -37,7 +41,7 @@ template <typename T>
 void avg_pool2d_forward_cpu(const Pool2dShape& shape, const T* x, T* y) {
   const int64_t in_size = shape.h * shape.w * shape.c, out_size = shape.out_h() * shape.out_w() * shape.c;
   const T scale = T{1} / static_cast<T>(shape.kernel_h * shape.kernel_w);
-  parallel_for(shape.n, 1, [=](int64_t begin, int64_t end) {
+  parallel_for(shape.n, pictures_a_thread(in_size), [=](int64_t begin, int64_t end) {
     std::fill(y + begin * out_size, y + end * out_size, T{0});
     for (int64_t n = begin; n < end; ++n) {
       for_each_pair(shape, [&](int64_t out, int64_t in) {
@@ -51,7 +55,7 @@ template <typename T>
 void avg_pool2d_backward_cpu(const Pool2dShape& shape, const T* grad_y, T* grad_x) {
   const int64_t in_size = shape.h * shape.w * shape.c, out_size = shape.out_h() * shape.out_w() * shape.c;
   const T scale = T{1} / static_cast<T>(shape.kernel_h * shape.kernel_w);
-  parallel_for(shape.n, 1, [=](int64_t begin, int64_t end) {
+  parallel_for(shape.n, pictures_a_thread(in_size), [=](int64_t begin, int64_t end) {
     std::fill(grad_x + begin * in_size, grad_x + end * in_size, T{0});
     for (int64_t n = begin; n < end; ++n) {
       for_each_pair(shape, [&](int64_t out, int64_t in) {
@@ -64,7 +68,7 @@ void avg_pool2d_backward_cpu(const Pool2dShape& shape, const T* grad_y, T* grad_
 template <typename T>
 void global_avg_pool_forward_cpu(const T* x, T* y, int64_t n, int64_t spatial, int64_t c) {
   const T scale = T{1} / static_cast<T>(spatial);
-  parallel_for(n, 1, [=](int64_t begin, int64_t end) {
+  parallel_for(n, pictures_a_thread(spatial * c), [=](int64_t begin, int64_t end) {
     std::fill(y + begin * c, y + end * c, T{0});
     for (int64_t row = begin * spatial; row < end * spatial; ++row) {
       scaled_add(x + row * c, y + row / spatial * c, T{1}, c);
@@ -76,7 +80,7 @@ void global_avg_pool_forward_cpu(const T* x, T* y, int64_t n, int64_t spatial, i
 template <typename T>
 void global_avg_pool_backward_cpu(const T* grad_y, T* grad_x, int64_t n, int64_t spatial, int64_t c) {
   const T scale = T{1} / static_cast<T>(spatial);
-  parallel_for(n, 1, [=](int64_t begin, int64_t end) {
+  parallel_for(n, pictures_a_thread(spatial * c), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin * spatial; row < end * spatial; ++row) {
       const T* from = grad_y + row / spatial * c;
       for (int64_t i = 0; i < c; ++i) grad_x[row * c + i] = from[i] * scale;

@@ -1,7 +1,9 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/normalise.h"
+#include "kernels/batch_norm/pieces.h"
 #include "kernels/batch_norm/workspace.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/stream.h"
 
 namespace engine::kernels {
 namespace {
@@ -13,6 +15,13 @@ inline float masked(const BatchNormBackward<float>& args, const BatchNormCoeffic
   if constexpr (kMask == Mask::none) return args.grad_y[at];
   if constexpr (kMask == Mask::from_y) return args.y[at] <= 0 ? 0.0F : args.grad_y[at];
   return normalise(args.x[at], k.mean[i], k.scale[i], args.beta[i]) <= 0 ? 0.0F : args.grad_y[at];
+}
+
+template <Mask kMask>
+void prefetch_inputs(const BatchNormBackward<float>& args, int64_t first, int64_t count) {
+  prefetch_ahead(args.x + first, count);
+  prefetch_ahead(args.grad_y + first, count);
+  if constexpr (kMask == Mask::from_y) prefetch_ahead(args.y + first, count);
 }
 
 // sum += g and dot += g * (x - mean) over the rows, in float within a chunk, in double across chunks. The masked
@@ -33,6 +42,7 @@ void reduce(const BatchNormBackward<float>& given, const BatchNormCoefficients& 
     std::fill_n(chunk_dot, c, 0.0F);
     const int64_t end = std::min(begin + step, rows.end);
     for (int64_t row = begin; row < end; ++row) {
+      prefetch_inputs<kMask>(args, row * c, c);
 #pragma omp simd
       for (int64_t i = 0; i < c; ++i) {
         const int64_t at = row * c + i;
@@ -55,19 +65,21 @@ void apply(const BatchNormBackward<float>& given, const BatchNormCoefficients& g
   const BatchNormBackward<float> args = given;
   const BatchNormCoefficients k = given_k;
   const int64_t c = args.channels;
-  // Backwards, because the pass before has left the last rows in the cache.
-  const int64_t step = chunk_rows(c);
-  for (int64_t end = rows.end; end > rows.begin; end -= step) {
-    for (int64_t row = std::max(rows.begin, end - step); row < end; ++row) {
+  const bool in_place = args.grad_x == args.x || args.grad_x == args.grad_y || args.grad_x == args.y;
+  const bool past_cache = streams(args.grad_x, c, args.rows * c) && !in_place;
+  for_each_piece_backwards(rows, c, [=](int64_t first, int64_t channel, int64_t width) {
+    StreamBuffer buffer(args.grad_x + first, past_cache);
+    float* grad_x = buffer.data();
+    prefetch_inputs<kMask>(args, first, width);
 #pragma omp simd
-      for (int64_t i = 0; i < c; ++i) {
-        const int64_t at = row * c + i;
-        const float g = masked<kMask>(args, k, at, i);
-        args.grad_x[at] =
-            kTraining ? g * k.scale[i] + ((args.x[at] - k.mean[i]) * k.slope[i] + k.offset[i]) : g * k.scale[i];
-      }
+    for (int64_t j = 0; j < width; ++j) {
+      const int64_t at = first + j, i = channel + j;
+      const float g = masked<kMask>(args, k, at, i);
+      grad_x[j] = kTraining ? g * k.scale[i] + ((args.x[at] - k.mean[i]) * k.slope[i] + k.offset[i]) : g * k.scale[i];
     }
-  }
+    buffer.flush(width);
+  });
+  stream_fence();
 }
 
 Mask mask_of(const BatchNormBackward<float>& args) {

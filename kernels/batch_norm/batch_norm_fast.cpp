@@ -2,35 +2,34 @@
 
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/normalise.h"
+#include "kernels/batch_norm/pieces.h"
 #include "kernels/batch_norm/workspace.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/stream.h"
 
 namespace engine::kernels {
 namespace {
-
-// Rows between two visits of the same part: small enough for the second-level cache, large enough for long streams.
-template <typename F>
-void for_each_chunk_backwards(Range rows, int64_t step, F&& f) {
-  for (int64_t end = rows.end; end > rows.begin; end -= step) f(std::max(rows.begin, end - step), end);
-}
 
 template <bool kResidual, bool kRelu>
 void apply(const BatchNormForward<float>& args, const float* mean, const float* scale, Range rows) {
   const int64_t c = args.channels;
   const float *beta = args.beta, *x = args.x, *residual = args.residual;
-  float* y = args.y;
-  // Backwards, because the pass before has left the last rows in the cache.
-  for_each_chunk_backwards(rows, chunk_rows(c), [=](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t first = row * c;
+  const bool past_cache = streams(args.y, c, args.rows * c) && args.y != x && args.y != residual;
+  for_each_piece_backwards(rows, c, [=](int64_t first, int64_t channel, int64_t width) {
+    StreamBuffer buffer(args.y + first, past_cache);
+    float* y = buffer.data();
+    const float *mean_c = mean + channel, *scale_c = scale + channel, *beta_c = beta + channel;
+    prefetch_ahead(x + first, width);
+    if constexpr (kResidual) prefetch_ahead(residual + first, width);
 #pragma omp simd
-      for (int64_t i = 0; i < c; ++i) {
-        float z = normalise(x[first + i], mean[i], scale[i], beta[i]);
-        if constexpr (kResidual) z += residual[first + i];
-        y[first + i] = kRelu ? rectify(z) : z;
-      }
+    for (int64_t i = 0; i < width; ++i) {
+      float z = normalise(x[first + i], mean_c[i], scale_c[i], beta_c[i]);
+      if constexpr (kResidual) z += residual[first + i];
+      y[i] = kRelu ? rectify(z) : z;
     }
+    buffer.flush(width);
   });
+  stream_fence();
 }
 
 void apply(const BatchNormForward<float>& args, const float* mean, const float* scale, Range rows) {

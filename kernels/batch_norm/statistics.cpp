@@ -1,5 +1,7 @@
 #include "kernels/batch_norm/statistics.h"
 
+#include "kernels/common/stream.h"
+
 namespace engine::kernels {
 namespace {
 
@@ -11,6 +13,7 @@ void accumulate(const float* x, int64_t rows, const ColumnStatistics& s) {
   int64_t row = 0;
   for (; row + 4 <= rows; row += 4) {
     const float *x0 = x + row * c, *x1 = x0 + c, *x2 = x1 + c, *x3 = x2 + c;
+    prefetch_ahead(x0, 4 * c);
 #pragma omp simd
     for (int64_t i = 0; i < c; ++i) {
       const float d0 = x0[i] - shift[i], d1 = x1[i] - shift[i], d2 = x2[i] - shift[i], d3 = x3[i] - shift[i];

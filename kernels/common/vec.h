@@ -1,7 +1,9 @@
 #pragma once
 // FP32 vectors of the widest kind that the compiler was told about, through GCC's and clang's vector extensions.
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace engine::kernels {
 
@@ -25,6 +27,31 @@ inline void store(float* to, Vector value) { *reinterpret_cast<UnalignedVector*>
 
 /// All lanes equal. The subtraction of zero is exact and vanishes, which the addition of zero does not for -0.
 inline Vector splat(float value) { return value - Vector{}; }
+
+namespace detail {
+
+// One step of a transposition: swaps the off-diagonal blocks of 2 x 2 blocks of `kSize` lanes.
+template <int kSize, std::size_t... kLane>
+void swap_blocks(Vector& upper, Vector& lower, std::index_sequence<kLane...>) {
+  constexpr auto kFlag = static_cast<std::size_t>(kSize), kAll = static_cast<std::size_t>(kLanes);
+  const Vector first = __builtin_shufflevector(upper, lower, (kLane & kFlag ? kLane - kFlag + kAll : kLane)...);
+  lower = __builtin_shufflevector(upper, lower, (kLane & kFlag ? kLane + kAll : kLane + kFlag)...);
+  upper = first;
+}
+
+template <int kSize>
+void transpose_blocks(Vector (&rows)[kLanes]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) {
+    if ((i & kSize) == 0) swap_blocks<kSize>(rows[i], rows[i + kSize], std::make_index_sequence<kLanes>());
+  }
+  if constexpr (2 * kSize < kLanes) transpose_blocks<2 * kSize>(rows);
+}
+
+}  // namespace detail
+
+/// Exchanges rows and lanes.
+inline void transpose(Vector (&rows)[kLanes]) { detail::transpose_blocks<1>(rows); }
 
 /// Copies count floats; fast for the some hundred floats of a picture's row, where a call of memcpy shows.
 inline void copy_floats(const float* from, float* to, int64_t count) {

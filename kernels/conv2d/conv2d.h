@@ -54,13 +54,14 @@ void conv2d_backward_weights_cpu(const T* x, const T* grad_y, T* grad_weight, T*
 
 /// Fast path. conv2d_select (conv2d_select.h) says which algorithm a shape and direction takes. Repeatable bit for bit
 /// with the same number of OpenMP threads.
-void conv2d_forward_onednn(const float* x, const float* weight, const float* bias, float* y, const Conv2dShape& shape);
-void conv2d_backward_data_onednn(const float* grad_y, const float* weight, float* grad_x, const Conv2dShape& shape);
-void conv2d_backward_weights_onednn(const float* x, const float* grad_y, float* grad_weight, float* grad_bias,
-                                    const Conv2dShape& shape);
+void conv2d_forward_fast(const float* x, const float* weight, const float* bias, float* y, const Conv2dShape& shape);
+void conv2d_backward_data_fast(const float* grad_y, const float* weight, float* grad_x, const Conv2dShape& shape);
+void conv2d_backward_weights_fast(const float* x, const float* grad_y, float* grad_weight, float* grad_bias,
+                                  const Conv2dShape& shape);
 
-/// What the fast path runs for this shape: oneDNN's implementation name ("jit:avx512_core", ...), or a name of our own
-/// ("reference" for the plain loops above). Creates and caches the primitive, so it costs what a first call costs.
+/// What the fast path runs for this shape: "gemm" or "winograd" for the project's own algorithms, else oneDNN's
+/// implementation name ("jit:avx512_core", ...) or "reference" for the plain loops above. May create and cache oneDNN's
+/// primitive, so it costs what a first call costs.
 std::string conv2d_implementation(const Conv2dShape& shape, ConvDirection direction);
 
 /// How often the fast path of this process has gone to the plain reference since oneDNN had no primitive for a shape

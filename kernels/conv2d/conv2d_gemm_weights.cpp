@@ -9,11 +9,10 @@
 namespace engine::kernels {
 namespace {
 
-// A block of the result and the rows that lead to it, sized for a second-level cache of 1.25 MB.
-constexpr int64_t kBlockRows = 256;     // of patches and of grad_y
-constexpr int64_t kBlockK = 256;        // output channels
-constexpr int64_t kBlockPanels = 256 / kLanes;  // of [r, s, c]
-constexpr int64_t kSkew = 16;           // keeps rows of a copied block in different sets of the cache
+// A block of the result, [output channels, panels of [r, s, c]], and the rows that are copied to be summed at once.
+constexpr int64_t kBlockRows = kColumnsDepth;
+constexpr int64_t kBlockGroups = 512 / kPanel;
+constexpr int64_t kBlockPanels = 512 / kPanel;
 
 struct Split {
   int64_t k_blocks, panel_blocks, row_splits;
@@ -22,7 +21,8 @@ struct Split {
 };
 
 Split split_of(const Conv2dShape& shape, int64_t rows, int64_t depth, int64_t threads) {
-  Split split{(shape.k + kBlockK - 1) / kBlockK, (panels_of(depth) + kBlockPanels - 1) / kBlockPanels, 1};
+  Split split{(panels_of(shape.k) + kBlockGroups - 1) / kBlockGroups,
+              (panels_of(depth) + kBlockPanels - 1) / kBlockPanels, 1};
   if (split.blocks() < threads) {
     split.row_splits = std::clamp<int64_t>(threads / split.blocks(), 1, (rows + kBlockRows - 1) / kBlockRows);
   } else {
@@ -38,32 +38,42 @@ struct Problem {
   Split split;
 };
 
-// Floats of one thread's two copied blocks.
-constexpr int64_t kGradFloats = kBlockRows * (kBlockK + kSkew);
-constexpr int64_t kPatchFloats = kBlockRows * (kBlockPanels * kPanel + kSkew);
+// Floats of a group of grad_y and of a panel of patches, and of all that one thread copies.
+constexpr int64_t kGroupFloats = kBlockRows * kGroupStride;
+constexpr int64_t kPanelFloats = kBlockRows * kPanel;
+constexpr int64_t kGradFloats = kBlockGroups * kGroupFloats;
+constexpr int64_t kThreadFloats = kGradFloats + kBlockPanels * kPanelFloats;
+
+void copy_grads(const Problem& problem, Range rows, Range k, float* groups) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const float* from = problem.grad_y + row * problem.k;
+    float* to = groups + (row - rows.begin) * kGroupStride;
+    for (int64_t i = k.begin; i < k.end; i += kPanel, to += kGroupFloats) {
+      copy_floats(from + i, to, std::min(kPanel, k.end - i));
+    }
+  }
+}
 
 // One item: block `item / row_splits` summed over the rows of split `item % row_splits` into `result` [k, depth].
-void multiply_item(const Problem& problem, int64_t item, float* result, float* grads, float* patches) {
+void multiply_item(const Problem& problem, int64_t item, float* result, float* buffer) {
   const Split& split = problem.split;
   const int64_t block = item / split.row_splits;
   const Range rows = share_of(problem.patches.rows(), item % split.row_splits, split.row_splits);
-  const Range k = share_of(problem.k, block / split.panel_blocks, split.k_blocks);
+  const Range groups = share_of(panels_of(problem.k), block / split.panel_blocks, split.k_blocks);
   const Range panels = share_of(panels_of(problem.depth), block % split.panel_blocks, split.panel_blocks);
+  const Range k{groups.begin * kPanel, std::min(problem.k, groups.end * kPanel)};
   const Range columns{panels.begin * kPanel, std::min(problem.depth, panels.end * kPanel)};
-  const int64_t grad_stride = kBlockK + kSkew, patch_stride = kBlockPanels * kPanel + kSkew;
   for (int64_t begin = rows.begin; begin < rows.end; begin += kBlockRows) {
-    const int64_t end = std::min(rows.end, begin + kBlockRows);
-    for (int64_t row = begin; row < end; ++row) {
-      copy_floats(problem.grad_y + row * problem.k + k.begin, grads + (row - begin) * grad_stride, k.end - k.begin);
-    }
-    copy_patches(problem.patches, {begin, end}, columns, patches, patch_stride);
-    gemm_columns({.a = grads,
-                  .a_stride = grad_stride,
-                  .b = patches,
-                  .b_stride = patch_stride,
+    const Range chunk{begin, std::min(rows.end, begin + kBlockRows)};
+    copy_grads(problem, chunk, k, buffer);
+    copy_patch_panels(problem.patches, chunk, columns, buffer + kGradFloats, kPanelFloats, kPanel);
+    gemm_columns({.a = buffer,
+                  .a_stride = kGroupFloats,
+                  .b = buffer + kGradFloats,
+                  .b_stride = kPanelFloats,
                   .rows = k.end - k.begin,
                   .columns = columns.end - columns.begin,
-                  .depth = end - begin,
+                  .depth = chunk.end - chunk.begin,
                   .c = result + k.begin * problem.depth + columns.begin,
                   .c_stride = problem.depth,
                   .accumulate = begin > rows.begin});
@@ -85,14 +95,13 @@ void conv2d_backward_weights_gemm(const float* x, const float* grad_y, float* gr
   const int64_t threads = max_threads(), depth = patches.depth(), count = shape.weight_numel();
   const Problem problem{patches, grad_y, shape.k, depth, split_of(shape, patches.rows(), depth, threads)};
   const int64_t parts = std::min(threads, problem.split.items()), partials = (problem.split.row_splits - 1) * count;
-  Scratch scratch(Scratch::padded_floats(partials) + Scratch::padded_floats(parts * (kGradFloats + kPatchFloats)));
-  float *partial = scratch.take_floats(partials), *blocks = scratch.take_floats(parts * (kGradFloats + kPatchFloats));
+  Scratch scratch(Scratch::padded_floats(partials) + Scratch::padded_floats(parts * kThreadFloats));
+  float *partial = scratch.take_floats(partials), *blocks = scratch.take_floats(parts * kThreadFloats);
   parallel_shares(problem.split.items(), parts, [&](int64_t part, Range items) {
-    float* grads = blocks + part * (kGradFloats + kPatchFloats);
     for (int64_t item = items.begin; item < items.end; ++item) {
       const int64_t split = item % problem.split.row_splits;
       float* result = split == 0 ? grad_weight : partial + (split - 1) * count;
-      multiply_item(problem, item, result, grads, grads + kGradFloats);
+      multiply_item(problem, item, result, blocks + part * kThreadFloats);
     }
   });
   if (problem.split.row_splits > 1) add_partial_sums(partial, problem.split.row_splits - 1, count, grad_weight);

@@ -6,7 +6,7 @@
 #include "kernels/common/onednn.h"
 #include "kernels/common/onednn_api.h"
 #include "kernels/common/parallel.h"
-#include "kernels/conv2d/conv2d.h"
+#include "kernels/conv2d/conv2d_onednn.h"
 #include "kernels/matmul/matmul.h"
 
 namespace engine::kernels {
@@ -225,7 +225,7 @@ void conv2d_backward_weights_onednn(const float* x, const float* grad_y, float* 
   if (grad_bias != nullptr) column_sum(grad_y, grad_bias, shape.y_numel() / shape.k, shape.k);
 }
 
-std::string conv2d_implementation(const Conv2dShape& shape, ConvDirection direction) {
+std::string conv2d_onednn_implementation(const Conv2dShape& shape, ConvDirection direction) {
   return plan_for(shape, direction, false)->implementation;
 }
 

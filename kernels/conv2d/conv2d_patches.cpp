@@ -54,12 +54,23 @@ void copy_patch(const Patches& p, const Cursor& at, Range depth, float* to) {
   }
 }
 
-// Panel columns [0, columns) are filters, whose values for one depth lie `stride` floats apart.
+// The first `columns` columns of a panel are filters that lie `stride` floats apart.
 void pack_transposed(const float* from, int64_t stride, int64_t columns, int64_t depth, float* to) {
+  const int64_t whole_columns = columns / kLanes * kLanes, whole_depth = depth / kLanes * kLanes;
+  for (int64_t p = 0; p < whole_depth; p += kLanes) {
+    for (int64_t column = 0; column < whole_columns; column += kLanes) {
+      Vector block[kLanes];
+      for (int i = 0; i < kLanes; ++i) block[i] = load(from + (column + i) * stride + p);
+      transpose(block);
+      for (int i = 0; i < kLanes; ++i) store(to + (p + i) * kPanel + column, block[i]);
+    }
+  }
   for (int64_t p = 0; p < depth; ++p) {
     float* row = to + p * kPanel;
-    for (int64_t lane = 0; lane < columns; ++lane) row[lane] = from[lane * stride + p];
-    for (int64_t lane = columns; lane < kPanel; ++lane) row[lane] = 0;
+    for (int64_t column = p < whole_depth ? whole_columns : 0; column < columns; ++column) {
+      row[column] = from[column * stride + p];
+    }
+    zero_floats(row + columns, kPanel - columns);
   }
 }
 
@@ -92,6 +103,17 @@ void copy_patches(const Patches& patches, Range rows, Range depth, float* to, in
   Cursor at(rows.begin, patches.grid_h, patches.grid_w);
   for (int64_t row = rows.begin; row < rows.end; ++row, to += stride, at.advance()) {
     copy_patch(patches, at, depth, to);
+  }
+}
+
+void copy_patch_panels(const Patches& patches, Range rows, Range depth, float* to, int64_t panel_stride,
+                       int64_t width) {
+  Cursor at(rows.begin, patches.grid_h, patches.grid_w);
+  for (int64_t row = rows.begin; row < rows.end; ++row, to += width, at.advance()) {
+    float* panel = to;
+    for (int64_t begin = depth.begin; begin < depth.end; begin += width, panel += panel_stride) {
+      copy_patch(patches, at, {begin, std::min(depth.end, begin + width)}, panel);
+    }
   }
 }
 

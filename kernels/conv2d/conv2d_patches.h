@@ -29,6 +29,10 @@ Patches patches_of(const float* x, const Conv2dShape& shape);
 /// Copies columns [depth.begin, depth.end) of some rows to `to`, whose rows are `stride` floats apart.
 void copy_patches(const Patches& patches, Range rows, Range depth, float* to, int64_t stride);
 
+/// The same in panels of `width` columns: column j of row i goes to to[j / width * panel_stride + i * width + j % width],
+/// with i and j counted from the first.
+void copy_patch_panels(const Patches& patches, Range rows, Range depth, float* to, int64_t panel_stride, int64_t width);
+
 /// A grid of pixels in a picture: pixel (b, i, j) at data + b * image_stride + i * row_stride + j * column_stride.
 struct PixelGrid {
   float* data;

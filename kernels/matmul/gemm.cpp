@@ -29,7 +29,7 @@ void multiply_tile(const Tile& tile) {
   Vector sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
       sums[i][j] = tile.accumulate ? load(tile.c[i] + j * kLanes)
                                    : (tile.bias != nullptr ? load(tile.bias + j * kLanes) : Vector{});
@@ -40,12 +40,12 @@ void multiply_tile(const Tile& tile) {
   const int64_t a_step = tile.a_step, b_step = tile.b_step;
   for (int64_t p = 0; p < tile.depth; ++p) {
     Vector row[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) row[j] = load(b + j * kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const Vector factor = splat(a[i * kRow]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) sums[i][j] += factor * row[j];
     }
     a += a_step;
@@ -53,7 +53,7 @@ void multiply_tile(const Tile& tile) {
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) store(tile.c[i] + j * kLanes, sums[i][j]);
   }
 }
@@ -66,6 +66,21 @@ constexpr std::array<TileKernel, sizeof...(kIndices)> kernels_of(std::index_sequ
 // Kernel of i + 1 rows at place i.
 template <int kVectors, int64_t kRow>
 constexpr auto kKernels = kernels_of<kVectors, kRow>(std::make_index_sequence<kTileRows>());
+
+template <int64_t kRow>
+void full_tile(const Tile& tile, int64_t rows) {
+  const auto index = static_cast<size_t>(rows - 1);
+  switch ((tile.columns + kLanes - 1) / kLanes) {
+    case 1:
+      return kKernels<1, kRow>[index](tile);
+    case 2:
+      return kKernels<2, kRow>[index](tile);
+    case 3:
+      return kKernels<3, kRow>[index](tile);
+    default:
+      return kKernels<kTileVectors, kRow>[index](tile);
+  }
+}
 
 // Runs a tile whose columns do not fill its vectors through a buffer, so that nothing right of them is touched.
 template <int64_t kRow>
@@ -83,16 +98,13 @@ void partial_tile(const Tile& tile, int64_t rows) {
     std::copy_n(tile.bias, tile.columns, bias);
     padded.bias = bias;
   }
-  kKernels<2, kRow>[static_cast<size_t>(rows - 1)](padded);
+  full_tile<kRow>(padded, rows);
   for (int64_t i = 0; i < rows; ++i) std::copy_n(buffer[i], tile.columns, tile.c[i]);
 }
 
 template <int64_t kRow>
 void run_tile(const Tile& tile, int64_t rows) {
-  const auto index = static_cast<size_t>(rows - 1);
-  if (tile.columns == kPanel) return kKernels<2, kRow>[index](tile);
-  if (tile.columns == kLanes) return kKernels<1, kRow>[index](tile);
-  partial_tile<kRow>(tile, rows);
+  return tile.columns % kLanes == 0 ? full_tile<kRow>(tile, rows) : partial_tile<kRow>(tile, rows);
 }
 
 int64_t tiles_of(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
@@ -122,23 +134,26 @@ void gemm_rows(const RowsProduct& product) {
 }
 
 void gemm_columns(const ColumnsProduct& product) {
-  const int64_t tiles = tiles_of(product.rows), panels = panels_of(product.columns);
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    const int64_t column = panel * kPanel;
-    for (int64_t t = 0; t < tiles; ++t) {
-      const Range rows = share_of(product.rows, t, tiles);
-      float* c[kTileRows];
-      for (int64_t i = rows.begin; i < rows.end; ++i) c[i - rows.begin] = product.c + i * product.c_stride + column;
-      run_tile<1>({.a = product.a + rows.begin,
-                   .a_step = product.a_stride,
-                   .b = product.b + column,
-                   .b_step = product.b_stride,
-                   .depth = product.depth,
-                   .c = c,
-                   .columns = std::min(kPanel, product.columns - column),
-                   .accumulate = product.accumulate,
-                   .bias = nullptr},
-                  rows.end - rows.begin);
+  for (int64_t column = 0; column < product.columns; column += kPanel) {
+    for (int64_t group = 0; group < product.rows; group += kPanel) {
+      const int64_t group_rows = std::min(kPanel, product.rows - group), tiles = tiles_of(group_rows);
+      for (int64_t t = 0; t < tiles; ++t) {
+        const Range rows = share_of(group_rows, t, tiles);
+        float* c[kTileRows];
+        for (int64_t i = rows.begin; i < rows.end; ++i) {
+          c[i - rows.begin] = product.c + (group + i) * product.c_stride + column;
+        }
+        run_tile<1>({.a = product.a + group / kPanel * product.a_stride + rows.begin,
+                     .a_step = kGroupStride,
+                     .b = product.b + column / kPanel * product.b_stride,
+                     .b_step = kPanel,
+                     .depth = product.depth,
+                     .c = c,
+                     .columns = std::min(kPanel, product.columns - column),
+                     .accumulate = product.accumulate,
+                     .bias = nullptr},
+                    rows.end - rows.begin);
+      }
     }
   }
 }

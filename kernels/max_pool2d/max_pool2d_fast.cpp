@@ -7,6 +7,7 @@
 namespace engine::kernels {
 namespace {
 
+constexpr int64_t kGrain = 1 << 14;
 constexpr int64_t kBlock = 64;  // channels whose maximum stays in registers
 
 struct Best {
@@ -103,25 +104,28 @@ void max_unpool_row(const Pool2dShape& shape, int64_t n, int64_t h, const float*
 
 void max_pool2d_forward_fast(const Pool2dShape& shape, const float* x, float* y, uint8_t* index) {
   const int64_t out_h = shape.out_h(), out_row = shape.out_w() * shape.c, in_row = shape.w * shape.c;
-  parallel_for(shape.n * out_h, 1, [&, x, y, index](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % out_h * shape.stride_h - shape.pad_h;
-      WindowRows rows;
-      for (int64_t r = 0; r < shape.kernel_h; ++r) {
-        const int64_t h = first + r;
-        rows[static_cast<size_t>(r)] = h < 0 || h >= shape.h ? nullptr : x + (i / out_h * shape.h + h) * in_row;
-      }
-      max_pool_row(shape, rows, y + i * out_row, index == nullptr ? nullptr : index + i * out_row);
-    }
-  });
+  parallel_for(shape.n * out_h, std::max<int64_t>(kGrain / (out_row * shape.kernel_h), 1),
+               [&, x, y, index](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t first = i % out_h * shape.stride_h - shape.pad_h;
+                   WindowRows rows;
+                   for (int64_t r = 0; r < shape.kernel_h; ++r) {
+                     const int64_t h = first + r;
+                     rows[static_cast<size_t>(r)] =
+                         h < 0 || h >= shape.h ? nullptr : x + (i / out_h * shape.h + h) * in_row;
+                   }
+                   max_pool_row(shape, rows, y + i * out_row, index == nullptr ? nullptr : index + i * out_row);
+                 }
+               });
 }
 
 void max_pool2d_backward_fast(const Pool2dShape& shape, const float* grad_y, const uint8_t* index, float* grad_x) {
-  parallel_for(shape.n * shape.h, 1, [&, grad_y, index, grad_x](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      max_unpool_row(shape, i / shape.h, i % shape.h, grad_y, index, grad_x + i * shape.w * shape.c);
-    }
-  });
+  parallel_for(shape.n * shape.h, std::max<int64_t>(kGrain / (shape.w * shape.c), 1),
+               [&, grad_y, index, grad_x](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   max_unpool_row(shape, i / shape.h, i % shape.h, grad_y, index, grad_x + i * shape.w * shape.c);
+                 }
+               });
 }
 
 }  // namespace engine::kernels

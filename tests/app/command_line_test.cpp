@@ -42,8 +42,7 @@ TEST(CommandLine, CommandsHaveFlagsOfTheirOwn) {
   EXPECT_EQ(line.command, kPredict);
   EXPECT_EQ(line.arguments, (Texts{"info", "[a].jpg", "-b.jpg"}));
   EXPECT_TRUE(line.flags.contains("logits"));
-  EXPECT_EQ(refusal({"predict", "--epochs", "3"}).substr(0, 52),
-            "command line: --epochs: got an unknown flag, expected");
+  EXPECT_NE(refusal({"predict", "--epochs", "3"}).find("--epochs: got an unknown flag"), std::string::npos);
 }
 
 TEST(CommandLine, RefusesWhatItDoesNotKnow) {

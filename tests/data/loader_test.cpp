@@ -176,7 +176,10 @@ TEST(Cases, H_LOAD_03_HandlesAndMemoryDoNotGrow) {
     if (epoch == 2) after_third = resident_kib();
   }
   EXPECT_EQ(large, 5 * 20);
+#ifndef ENGINE_SANITIZED  // AddressSanitizer keeps what is freed for a while
   EXPECT_LT(resident_kib(), after_third + after_third / 50 + 1024);
+#endif
+  EXPECT_GT(after_third, 0);
 }
 
 TEST(Cases, H_LOAD_04_TheDamagedFileIsNamed) {

@@ -80,13 +80,15 @@ TEST(Cases, H_LOAD_01_ASingleLastSampleIsLeftOut) {
   EXPECT_EQ(steps, 1);
   EXPECT_EQ(sampler.steps_from(64), 0);
 
-  // 128 + 65: the second step has one whole micro-batch, and counts its samples.
+  // 128 + 65: the second step's micro-batches share its samples.
   Sampler accumulating({.samples = 193, .batch_size = 64, .accumulate_steps = 2});
   accumulating.start(0, 0);
   EXPECT_EQ(accumulating.next()->global_samples, 128);
   const auto step = accumulating.next();
-  ASSERT_EQ(step->micro_batches.size(), 1U);
-  EXPECT_EQ(step->global_samples, 64);
+  ASSERT_EQ(step->micro_batches.size(), 2U);
+  EXPECT_EQ(step->micro_batches[0].size(), 33U);
+  EXPECT_EQ(step->micro_batches[1].size(), 32U);
+  EXPECT_EQ(step->global_samples, 65);
   EXPECT_EQ(step->end, 193);
   EXPECT_FALSE(accumulating.next());
 
@@ -94,6 +96,27 @@ TEST(Cases, H_LOAD_01_ASingleLastSampleIsLeftOut) {
   Sampler ones({.samples = 3, .batch_size = 1}), alone({.samples = 1, .batch_size = 64});
   EXPECT_EQ(walk(ones, 0).first.size(), 3U);
   EXPECT_EQ(walk(alone, 0).first.size(), 1U);
+}
+
+TEST(Sampler, NoMicroBatchOfOneArises) {
+  for (int64_t samples = 2; samples < 60; ++samples) {
+    for (const int64_t batch : {2, 3, 5}) {
+      for (const int64_t accumulate : {1, 2, 3}) {
+        Sampler sampler({.samples = samples, .batch_size = batch, .accumulate_steps = accumulate});
+        int64_t taken = 0;
+        sampler.start(0, 0);
+        while (const auto step = sampler.next()) {
+          EXPECT_LE(static_cast<int64_t>(step->micro_batches.size()), accumulate);
+          for (const Indices& micro : step->micro_batches) {
+            EXPECT_GE(micro.size(), 2U);
+            EXPECT_LE(static_cast<int64_t>(micro.size()), std::max<int64_t>(batch, 3));
+            taken += static_cast<int64_t>(micro.size());
+          }
+        }
+        EXPECT_EQ(taken, samples - (samples % (batch * accumulate) == 1 ? 1 : 0));
+      }
+    }
+  }
 }
 
 TEST(Sampler, AGlobalBatchIsTheSameOnAnyNumberOfProcesses) {

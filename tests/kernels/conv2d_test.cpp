@@ -71,9 +71,9 @@ Results<T> reference(const Operands<T>& in, const Conv2dShape& shape) {
 
 Results<float> fast(const Operands<float>& in, const Conv2dShape& shape) {
   Results<float> out(shape);
-  conv2d_forward_onednn(in.x.data(), in.weight.data(), in.bias.data(), out.y.data(), shape);
-  conv2d_backward_data_onednn(in.grad_y.data(), in.weight.data(), out.grad_x.data(), shape);
-  conv2d_backward_weights_onednn(in.x.data(), in.grad_y.data(), out.grad_weight.data(), out.grad_bias.data(), shape);
+  conv2d_forward_fast(in.x.data(), in.weight.data(), in.bias.data(), out.y.data(), shape);
+  conv2d_backward_data_fast(in.grad_y.data(), in.weight.data(), out.grad_x.data(), shape);
+  conv2d_backward_weights_fast(in.x.data(), in.grad_y.data(), out.grad_weight.data(), out.grad_bias.data(), shape);
   return out;
 }
 
@@ -162,7 +162,7 @@ TEST(Conv2d, OnesCountTheTapsInsideTheImage) {
   const Conv2dShape shape{.n = 1, .h = 3, .w = 3, .c = 2, .k = 1, .r = 3, .s = 3, .pad_h = 1, .pad_w = 1};
   const std::vector<float> x(18, 1.0F), weight(18, 1.0F);
   std::vector<float> y(9);
-  conv2d_forward_onednn(x.data(), weight.data(), nullptr, y.data(), shape);
+  conv2d_forward_fast(x.data(), weight.data(), nullptr, y.data(), shape);
   EXPECT_EQ(y, (std::vector<float>{8, 12, 8, 12, 18, 12, 8, 12, 8}));
 }
 
@@ -235,8 +235,8 @@ TEST(Conv2d, BiasIsAddedOnceToEachPixel) {
   const Conv2dShape shape = sweep()[0];
   const Operands<float> in(shape);
   std::vector<float> with = empty<float>(shape.y_numel()), without = with;
-  conv2d_forward_onednn(in.x.data(), in.weight.data(), in.bias.data(), with.data(), shape);
-  conv2d_forward_onednn(in.x.data(), in.weight.data(), nullptr, without.data(), shape);
+  conv2d_forward_fast(in.x.data(), in.weight.data(), in.bias.data(), with.data(), shape);
+  conv2d_forward_fast(in.x.data(), in.weight.data(), nullptr, without.data(), shape);
   for (size_t i = 0; i < without.size(); ++i) without[i] += in.bias[i % static_cast<size_t>(shape.k)];
   ExpectClose(with, without, tolerance<float>(shape.r * shape.s * shape.c, OpClass::matmul));
 }
@@ -323,7 +323,7 @@ TEST(Conv2d, RefusesImpossibleShapes) {
   std::vector<float> values(4096, 0.0F);
   for (const Conv2dShape& shape : bad) {
     EXPECT_FALSE(shape.valid()) << shape.str();
-    EXPECT_THROW(conv2d_forward_onednn(values.data(), values.data(), nullptr, values.data(), shape),
+    EXPECT_THROW(conv2d_forward_fast(values.data(), values.data(), nullptr, values.data(), shape),
                  std::invalid_argument);
     EXPECT_THROW(conv2d_backward_data_cpu(values.data(), values.data(), values.data(), shape), std::invalid_argument);
   }

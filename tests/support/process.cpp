@@ -64,7 +64,8 @@ std::vector<std::string> ProcessResult::errors() const {
 
 EngineProcess::EngineProcess(const std::vector<std::string>& args, const ProcessOptions& options)
     : timeout_seconds_(options.timeout_seconds) {
-  const std::string out = streams_.file("out"), err = streams_.file("err");
+  const std::string out = options.output.empty() ? streams_.file("out") : options.output;
+  const std::string err = streams_.file("err");
   pid_ = fork();
   if (pid_ < 0) throw std::runtime_error("fork failed");
   if (pid_ == 0) {
@@ -85,36 +86,33 @@ void EngineProcess::send(int signal) const {
   if (!ended_) kill(pid_, signal);
 }
 
-std::string EngineProcess::out_so_far() const { return read_file(streams_.file("out")); }
+std::string EngineProcess::text_of(const char* stream) const { return read_file(streams_.file(stream)); }
 
 bool EngineProcess::poll() {
   if (!ended_) ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
   return ended_;
 }
 
-bool EngineProcess::wait_for_output(const std::string& text) {
+bool EngineProcess::wait_for(const std::string& text) {
   const auto end = Clock::now() + std::chrono::seconds(timeout_seconds_);
   while (Clock::now() < end) {
-    if (out_so_far().find(text) != std::string::npos) return !poll();
+    const bool there = (text_of("out") + text_of("err")).find(text) != std::string::npos;
     if (poll()) return false;
+    if (there) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return false;
 }
 
-void EngineProcess::wait_until_ended() {
+ProcessResult EngineProcess::wait() {
   const auto end = Clock::now() + std::chrono::seconds(timeout_seconds_);
   while (!poll()) {
     if (Clock::now() > end) send(SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-}
-
-ProcessResult EngineProcess::wait() {
-  wait_until_ended();
   ProcessResult result = result_of(status_);
-  result.out = out_so_far();
-  result.err = read_file(streams_.file("err"));
+  result.out = text_of("out");
+  result.err = text_of("err");
   return result;
 }
 

@@ -21,9 +21,10 @@ struct ProcessResult {
 };
 
 struct ProcessOptions {
-  std::string folder;                              // to run in; empty: the test's
-  std::map<std::string, std::string> environment;  // set on top of the test's
-  int timeout_seconds = 120;                       // SIGKILL after it
+  std::string folder = {};                              // to run in; empty: the test's
+  std::map<std::string, std::string> environment = {};  // set on top of the test's
+  std::string output = {};                              // file for standard output; empty: it comes back in `out`
+  int timeout_seconds = 120;                            // SIGKILL after it
 };
 
 /// A running engine_train; killed with the object.
@@ -35,15 +36,15 @@ class EngineProcess {
   ~EngineProcess();
 
   void send(int signal) const;
-  /// What it has written to standard output so far.
-  std::string out_so_far() const;
-  /// Waits until standard output holds a text; false where the process ended or the time was up before.
-  bool wait_for_output(const std::string& text);
+  /// Waits until standard output or standard error holds a text; false where the process ended or the time was up.
+  bool wait_for(const std::string& text);
+  /// Whether it has ended by now.
+  bool ended() { return poll(); }
   ProcessResult wait();
 
  private:
   bool poll();
-  void wait_until_ended();
+  std::string text_of(const char* stream) const;
 
   TempDir streams_;
   int timeout_seconds_;

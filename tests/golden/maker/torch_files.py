@@ -15,6 +15,7 @@ class Small(torch.nn.Module):
         super().__init__()
         self.conv1 = torch.nn.Conv2d(3, 4, 3, bias=False)
         self.bn1 = torch.nn.BatchNorm2d(4)
+        self.bn3 = torch.nn.BatchNorm2d(4)
         self.fc = torch.nn.Linear(4, 5)
 
 

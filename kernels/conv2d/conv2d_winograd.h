@@ -1,0 +1,26 @@
+#pragma once
+// 3x3 convolutions of stride 1 through Winograd's minimal filtering (winograd_transforms.h): 36 products of matrices in
+// place of the 144 that a direct convolution needs for the same tile. Contracts as for the fast path in conv2d.h.
+// FP32 results are worse than a direct convolution's by a factor that tests/support/tolerance.h bounds.
+
+#include "kernels/conv2d/conv2d.h"
+
+namespace engine::kernels {
+
+/// Whether the three functions below take the shape: 3x3, stride 1, no dilation or groups, padding at most 2, and
+/// channels in multiples of a vector.
+bool conv2d_winograd_takes(const Conv2dShape& shape);
+
+/// Tiles of 4 x 4 outputs that the pictures are cut into.
+int64_t conv2d_winograd_tiles(const Conv2dShape& shape);
+
+void conv2d_forward_winograd(const float* x, const float* weight, const float* bias, float* y,
+                             const Conv2dShape& shape);
+void conv2d_backward_data_winograd(const float* grad_y, const float* weight, float* grad_x, const Conv2dShape& shape);
+
+/// Writes no bias gradient. Each thread sums over its own tiles; the sums are added in a fixed order. The scratch
+/// memory of each thread is four times the filters' size, so few tiles of many channels are better left to others.
+void conv2d_backward_weights_winograd(const float* x, const float* grad_y, float* grad_weight,
+                                      const Conv2dShape& shape);
+
+}  // namespace engine::kernels

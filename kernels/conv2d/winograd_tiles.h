@@ -1,0 +1,48 @@
+#pragma once
+// Pictures cut into Winograd's tiles, and their transforms: what the three directions share.
+
+#include <cstdint>
+
+#include "kernels/common/parallel.h"
+#include "kernels/conv2d/winograd_transforms.h"
+
+namespace engine::kernels::winograd {
+
+/// The tiles of an output picture, numbered row by row over all pictures. Each has 4 x 4 outputs, fewer at the right and
+/// lower edge.
+struct Tiling {
+  int64_t n, out_h, out_w;
+  int64_t high() const { return (out_h + kOutputs - 1) / kOutputs; }
+  int64_t wide() const { return (out_w + kOutputs - 1) / kOutputs; }
+  int64_t count() const { return n * high() * wide(); }
+};
+
+struct Picture {
+  const float* data;
+  int64_t h, w, c;  // c is a multiple of a vector
+};
+
+/// 36 matrices [tiles, channels], one for each product. Channel q of tile t of matrix i lies at
+/// data[i * plane + q / width * block + t * row + q % width].
+struct Planes {
+  float* data;
+  int64_t plane;
+  int64_t width, block, row;
+  int64_t offset(int64_t tile, int64_t channel) const {
+    return channel / width * block + tile * row + channel % width;
+  }
+};
+
+/// Transforms the 6 x 6 inputs of tiles [tiles.begin, tiles.end), which begin `pad` pixels left of and above a tile's
+/// outputs and are zero outside of the picture, into rows 0, 1, ... of the planes.
+void transform_inputs(const Picture& x, const Tiling& tiling, int64_t pad, Range tiles, const Planes& to);
+
+/// Transforms the tiles of grad_y for F(3x3, 4x4); gradients outside of the picture count as zero.
+void transform_gradients(const Picture& grad_y, const Tiling& tiling, Range tiles, const Planes& to);
+
+/// Transforms rows 0, 1, ... of the planes back into tiles of y, which has `channels` channels, and adds the bias where
+/// it is not null.
+void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, int64_t channels, const float* bias,
+                       float* y);
+
+}  // namespace engine::kernels::winograd
