@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "bench/support/machine.h"
@@ -28,5 +29,26 @@ inline void report_bytes(benchmark::State& state, int64_t bytes_a_call) {
   state.counters["bytes/s"] = Counter(bytes, Counter::kIsRate);
   state.counters["of_copy"] = Counter(bytes / copy_bandwidth(kernels::max_threads()), Counter::kIsRate);
 }
+
+/// Registers the benchmark of a kernel that is bound by memory. prepare() makes the operands and returns the call to
+/// time.
+template <typename Prepare>
+bool register_memory_benchmark(const std::string& name, int64_t bytes_a_call, Prepare prepare) {
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [bytes_a_call, prepare](benchmark::State& state) {
+                                 auto call = prepare();
+                                 for (auto _ : state) {
+                                   call();
+                                   benchmark::ClobberMemory();
+                                 }
+                                 report_bytes(state, bytes_a_call);
+                               })
+      ->Unit(benchmark::kMicrosecond)
+      ->UseRealTime();
+  return true;
+}
+
+/// Activations behind ResNet-50's stem at batch 16, and its number of parameters.
+inline constexpr int64_t kLargeActivation = int64_t{16} * 112 * 112 * 64, kParameters = 25557032;
 
 }  // namespace engine::bench

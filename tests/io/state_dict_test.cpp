@@ -260,6 +260,17 @@ TEST(Cases, H_CKPT_03_ResetHead) {
   EXPECT_EQ(load_tensors(save(folder, resnet50_list(10)), model, options).loaded, 320);
 }
 
+TEST(Cases, H_CKPT_03_ABiasThatFitsIsResetWithItsWeight) {
+  const TempDir folder;
+  std::vector<FileTensor> narrow = resnet50_list(10);
+  narrow[narrow.size() - 2].tensor = tensor_of({10, 3});
+  const std::vector<FileTensor> model = blank_like(resnet50_list(10));
+  LoadOptions options;
+  options.head = "fc";
+  EXPECT_EQ(load_tensors(save(folder, narrow), model, options).loaded, 318);
+  EXPECT_TRUE(same(model.back().tensor, blank_like(resnet50_list(10)).back().tensor));
+}
+
 TEST(Cases, H_CKPT_03_NothingLoadedIsAlwaysAnError) {
   const TempDir folder;
   const std::vector<FileTensor> other{{"other", tensor_of({2, 2})}};
