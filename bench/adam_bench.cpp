@@ -7,8 +7,8 @@ namespace engine::bench {
 namespace {
 
 const bool kStep = register_memory_benchmark("adam/step", 28 * kParameters, [] {
-  return [w = random_floats(kParameters, 1), grad = random_floats(kParameters, 2), m = std::vector<float>(kParameters),
-          v = std::vector<float>(kParameters)]() mutable {
+  return [w = random_floats(kParameters, 1), grad = random_floats(kParameters, 2), m = Floats(kParameters),
+          v = Floats(kParameters)]() mutable {
     kernels::adam_step_cpu({.weight_decay = 1e-4, .step = 10}, w.data(), grad.data(), m.data(), v.data(), kParameters);
   };
 });

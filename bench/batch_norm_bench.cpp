@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "bench/support/machine.h"
 #include "bench/support/numbers.h"
@@ -39,7 +38,7 @@ struct Tensors {
   explicit Tensors(const Case& shape)
       : x(random_floats(shape.rows * shape.channels, 1)),
         y(x.size()),
-        residual(shape.residual ? random_floats(shape.rows * shape.channels, 2) : std::vector<float>()),
+        residual(shape.residual ? random_floats(shape.rows * shape.channels, 2) : Floats()),
         gamma(static_cast<size_t>(shape.channels), 1.0F),
         beta(gamma.size()),
         mean(gamma.size()),
@@ -48,7 +47,7 @@ struct Tensors {
         running_var(gamma.size(), 1.0F),
         grad_gamma(gamma.size()),
         grad_beta(gamma.size()),
-        workspace(static_cast<size_t>(kernels::batch_norm_workspace_bytes(shape.channels)) / sizeof(Line) + 1),
+        workspace(static_cast<size_t>(kernels::batch_norm_workspace_bytes(shape.channels))),
         forward{.rows = shape.rows, .channels = shape.channels, .relu = true} {
     forward.x = x.data();
     forward.gamma = gamma.data();
@@ -59,14 +58,11 @@ struct Tensors {
     forward.running_var = running_var.data();
     forward.saved_mean = mean.data();
     forward.saved_invstd = invstd.data();
-    forward.workspace = reinterpret_cast<std::byte*>(workspace.data());
+    forward.workspace = workspace.data();
   }
 
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::vector<float> x, y, residual, gamma, beta, mean, invstd, running_mean, running_var, grad_gamma, grad_beta;
-  std::vector<Line> workspace;
+  Floats x, y, residual, gamma, beta, mean, invstd, running_mean, running_var, grad_gamma, grad_beta;
+  Aligned<std::byte> workspace;
   BatchNormForward<float> forward;
 };
 
@@ -87,7 +83,7 @@ void forward(benchmark::State& state, const Case& shape) {
 void backward(benchmark::State& state, const Case& shape) {
   Tensors t(shape);
   kernels::batch_norm_forward_fast(t.forward);
-  std::vector<float> grad_y = random_floats(shape.rows * shape.channels, 3), grad_x(t.x.size());
+  Floats grad_y = random_floats(shape.rows * shape.channels, 3), grad_x(t.x.size());
   BatchNormBackward<float> args{.rows = shape.rows, .channels = shape.channels, .relu = true};
   args.x = t.x.data();
   args.y = shape.residual ? t.y.data() : nullptr;

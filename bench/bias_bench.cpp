@@ -15,7 +15,7 @@ const bool kForward = register_memory_benchmark("bias/forward_in_place", 8 * kCo
 });
 
 const bool kBackward = register_memory_benchmark("bias/backward", 4 * kCount, [] {
-  return [grad_y = random_floats(kCount, 1), gradient = std::vector<float>(kChannels)]() mutable {
+  return [grad_y = random_floats(kCount, 1), gradient = Floats(kChannels)]() mutable {
     kernels::bias_backward_cpu(grad_y.data(), gradient.data(), kRows, kChannels);
   };
 });

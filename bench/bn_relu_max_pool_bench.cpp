@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "bench/support/numbers.h"
 #include "kernels/bn_relu_max_pool/bn_relu_max_pool.h"
@@ -24,15 +23,12 @@ constexpr kernels::Pool2dShape kShape{.n = 16,
 constexpr int64_t kOutputs = kShape.n * kShape.out_h() * kShape.out_w() * kShape.c;
 
 struct Stem {
-  std::vector<float> x = random_floats(kLargeActivation, 1), y = random_floats(kOutputs, 2);
-  std::vector<float> grad_x = std::vector<float>(kLargeActivation);
-  std::vector<uint8_t> index = std::vector<uint8_t>(kOutputs);
-  std::vector<float> gamma = std::vector<float>(64, 1.0F), beta = std::vector<float>(64), mean = beta, invstd = beta,
-                     grad_gamma = beta, grad_beta = beta;
-  std::vector<std::byte> memory =
-      std::vector<std::byte>(static_cast<size_t>(kernels::bn_relu_max_pool_workspace_bytes(kShape)) + 63);
-
-  std::byte* workspace() { return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64; }
+  Floats x = random_floats(kLargeActivation, 1), y = random_floats(kOutputs, 2);
+  Floats grad_x = Floats(kLargeActivation);
+  Aligned<uint8_t> index = Aligned<uint8_t>(kOutputs);
+  Floats gamma = Floats(64, 1.0F), beta = Floats(64), mean = beta, invstd = beta, grad_gamma = beta, grad_beta = beta;
+  Aligned<std::byte> memory =
+      Aligned<std::byte>(static_cast<size_t>(kernels::bn_relu_max_pool_workspace_bytes(kShape)));
 
   void forward() {
     kernels::bn_relu_max_pool_forward_fast({.shape = kShape,
@@ -43,7 +39,7 @@ struct Stem {
                                             .index = index.data(),
                                             .saved_mean = mean.data(),
                                             .saved_invstd = invstd.data(),
-                                            .workspace = workspace()});
+                                            .workspace = memory.data()});
   }
 
   void backward() {
@@ -57,7 +53,7 @@ struct Stem {
                                              .grad_x = grad_x.data(),
                                              .grad_gamma = grad_gamma.data(),
                                              .grad_beta = grad_beta.data(),
-                                             .workspace = workspace()});
+                                             .workspace = memory.data()});
   }
 };
 

@@ -9,7 +9,7 @@ namespace {
 template <typename From, typename To>
 bool register_cast(const char* name) {
   return register_memory_benchmark(name, kParameters * int64_t{sizeof(From) + sizeof(To)}, [] {
-    return [x = std::vector<From>(kParameters), y = std::vector<To>(kParameters)]() mutable {
+    return [x = Aligned<From>(kParameters), y = Aligned<To>(kParameters)]() mutable {
       kernels::cast_cpu(x.data(), y.data(), kParameters);
     };
   });

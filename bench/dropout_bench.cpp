@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kCount = 1 << 22;
 
 const bool kForward = register_memory_benchmark("dropout/forward", 8 * kCount, [] {
-  return [x = random_floats(kCount, 1), y = std::vector<float>(kCount)]() mutable {
+  return [x = random_floats(kCount, 1), y = Floats(kCount)]() mutable {
     kernels::dropout_forward_cpu({.probability = 0.5, .seed = 1}, x.data(), y.data(), kCount);
   };
 });

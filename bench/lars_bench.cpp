@@ -11,7 +11,7 @@ namespace {
 
 const bool kStep = register_memory_benchmark("lars/norms_and_step", 28 * kParameters, [] {
   return [w = random_floats(kParameters, 1), grad = random_floats(kParameters, 2),
-          buffer = std::vector<float>(kParameters)]() mutable {
+          buffer = Floats(kParameters)]() mutable {
     const double w_norm = std::sqrt(kernels::sum_of_squares_cpu(w.data(), kParameters).value);
     const double grad_norm = std::sqrt(kernels::sum_of_squares_cpu(grad.data(), kParameters).value);
     const double ratio = kernels::lars_ratio(w_norm, grad_norm, 0.001, 1e-4);

@@ -9,7 +9,7 @@ namespace {
 bool register_permute(const char* name, int64_t outer, int64_t spatial, int64_t channels) {
   const int64_t count = outer * spatial * channels;
   return register_memory_benchmark(name, 8 * count, [=] {
-    return [=, x = random_floats(count, 1), y = std::vector<float>(static_cast<size_t>(count))]() mutable {
+    return [=, x = random_floats(count, 1), y = Floats(static_cast<size_t>(count))]() mutable {
       kernels::permute_channels_first_cpu(x.data(), y.data(), outer, spatial, channels);
     };
   });

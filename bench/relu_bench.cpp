@@ -7,7 +7,7 @@ namespace engine::bench {
 namespace {
 
 const bool kForward = register_memory_benchmark("relu/forward", 8 * kLargeActivation, [] {
-  return [x = random_floats(kLargeActivation, 1), y = std::vector<float>(kLargeActivation)]() mutable {
+  return [x = random_floats(kLargeActivation, 1), y = Floats(kLargeActivation)]() mutable {
     kernels::relu_forward_cpu(x.data(), y.data(), kLargeActivation);
   };
 });

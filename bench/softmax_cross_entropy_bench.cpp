@@ -16,7 +16,7 @@ const bool kForward = register_memory_benchmark("softmax_cross_entropy/forward",
 
 const bool kBackward = register_memory_benchmark("softmax_cross_entropy/backward", 8 * 16 * 1000, [] {
   return [logits = random_floats(16 * 1000, 1), labels = std::vector<int64_t>(16, 3),
-          gradient = std::vector<float>(16 * 1000)]() mutable {
+          gradient = Floats(16 * 1000)]() mutable {
     kernels::softmax_cross_entropy_backward_cpu(kSpec, logits.data(), labels.data(), 1.0, gradient.data());
   };
 });

@@ -10,6 +10,7 @@
 #include "bench/support/machine.h"
 #include "engine/core/random.h"
 #include "engine/train/train_step.h"
+#include "kernels/common/onednn.h"
 #include "kernels/common/parallel.h"
 #include "models/registry.h"
 
@@ -85,7 +86,8 @@ void run(benchmark::State& state, const StepCase& step_case) {
   const double peak = peak_flops(kernels::max_threads());
   state.counters["images_per_second"] = Counter(steps * static_cast<double>(step_case.batch), Counter::kIsRate);
   state.counters["share_of_peak"] = Counter(steps * fixture->operations() / peak, Counter::kIsRate);
-  state.counters["peak_memory_bytes"] = static_cast<double>(memory_stats().peak_total);
+  state.counters["peak_memory_bytes"] =
+      static_cast<double>(memory_stats().peak_total + kernels::onednn_scratch_bytes());
 }
 
 const bool kRegistered = [] {

@@ -11,7 +11,8 @@ namespace {
 using Float4 = float __attribute__((vector_size(16)));
 using Int4 = int32_t __attribute__((vector_size(16)));
 
-constexpr int kPad = 4;  // a pixel of three channels is read as four values
+/// Rows that go through the horizontal pass together and share its weights.
+constexpr int kRowsAtOnce = 4;
 
 Float4 load4(const float* p) {
   Float4 value;
@@ -48,29 +49,49 @@ void weighted_rows(const uint8_t* source, int64_t row_bytes, int taps, const flo
   }
 }
 
-void horizontal_rgb(const ResampleTask& task, const ResampleFilter& filter, const float* row, int column, float* out) {
+/// One block of rows on its way through the horizontal pass.
+struct RowBlock {
+  const float* rows;  // from source column `column` on, padded with zeros
+  int64_t stride;     // of rows
+  int column;
+  float* out;
+  int64_t out_stride;
+};
+
+template <int kRows>
+void horizontal_rgb(const ResampleTask& task, const ResampleFilter& filter, const RowBlock& block) {
   const Float4 scale = {task.scale[0], task.scale[1], task.scale[2], 0};
   const Float4 shift = {task.shift[0], task.shift[1], task.shift[2], 0};
-  for (int64_t x = 0; x < task.width; ++x) {
-    const int64_t i = task.flip ? task.width - 1 - x : x;
-    const float* pixel = row + 3 * (filter.first(i) - column);
+  const int64_t width = task.width, taps = filter.max_taps(), stride = block.stride, out_stride = block.out_stride;
+  for (int64_t x = 0; x < width; ++x) {
+    const int64_t i = task.flip ? width - 1 - x : x;
+    const float* pixel = block.rows + 3 * (filter.first(i) - block.column);
     const float* weights = filter.weights(i);
-    Float4 sum = {};
-    for (int t = 0; t < filter.taps(i); ++t) sum += weights[t] * load4(pixel + 3 * t);
-    const Float4 value = rounded(sum) * scale + shift;
-    // The fourth value is overwritten by the next pixel; after a row's last there may be somebody else's memory.
-    std::memcpy(out + 3 * x, &value, (x + 1 < task.width ? 4 : 3) * sizeof(float));
+    Float4 sums[kRows] = {};
+    for (int64_t t = 0; t < taps; ++t) {
+      for (int r = 0; r < kRows; ++r) sums[r] += weights[t] * load4(pixel + r * stride + 3 * t);
+    }
+    float* out = block.out + 3 * x;
+    for (int r = 0; r < kRows; ++r, out += out_stride) {
+      const Float4 value = rounded(sums[r]) * scale + shift;
+      // The fourth value is overwritten by the next pixel; after a row's last there may be somebody else's memory.
+      if (x + 1 < width) {
+        std::memcpy(out, &value, 4 * sizeof(float));
+      } else {
+        std::memcpy(out, &value, 3 * sizeof(float));
+      }
+    }
   }
 }
 
-void horizontal_gray(const ResampleTask& task, const ResampleFilter& filter, const float* row, int column, float* out) {
+void horizontal_gray(const ResampleTask& task, const ResampleFilter& filter, const RowBlock& block) {
   for (int64_t x = 0; x < task.width; ++x) {
     const int64_t i = task.flip ? task.width - 1 - x : x;
-    const float* pixel = row + (filter.first(i) - column);
+    const float* pixel = block.rows + (filter.first(i) - block.column);
     const float* weights = filter.weights(i);
     float sum = 0.5F;
     for (int t = 0; t < filter.taps(i); ++t) sum += weights[t] * pixel[t];
-    out[x] = static_cast<float>(static_cast<int>(sum)) * task.scale[0] + task.shift[0];
+    block.out[x] = static_cast<float>(static_cast<int>(sum)) * task.scale[0] + task.shift[0];
   }
 }
 
@@ -79,9 +100,10 @@ void horizontal_gray(const ResampleTask& task, const ResampleFilter& filter, con
 void ResampleFilter::build(int64_t in_length, int64_t out_length, int64_t begin, int64_t count) {
   const double ratio = static_cast<double>(in_length) / static_cast<double>(out_length);
   const double support = std::max(ratio, 1.0);  // half the triangle's width
-  max_taps_ = std::min<int64_t>(static_cast<int64_t>(std::ceil(support)) * 2 + 1, in_length);
+  stride_ = std::min(static_cast<int64_t>(std::ceil(2 * support)) + 1, in_length);
+  max_taps_ = 1;
   spans_.resize(static_cast<size_t>(count));
-  weights_.assign(static_cast<size_t>(count * max_taps_), 0.0F);
+  weights_.assign(static_cast<size_t>(count * stride_), 0.0F);
   for (int64_t i = 0; i < count; ++i) {
     const double center = (static_cast<double>(begin + i) + 0.5) * ratio;
     const auto low = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
@@ -91,10 +113,11 @@ void ResampleFilter::build(int64_t in_length, int64_t out_length, int64_t begin,
     };
     double sum = 0;
     for (int64_t x = low; x < high; ++x) sum += weight(x);
-    float* weights = weights_.data() + i * max_taps_;
+    float* weights = weights_.data() + i * stride_;
     for (int64_t x = low; x < high; ++x) weights[x - low] = static_cast<float>(weight(x) / sum);
     auto taps = static_cast<int>(high - low);
     while (taps > 1 && weights[taps - 1] == 0) --taps;
+    max_taps_ = std::max<int64_t>(max_taps_, taps);
     spans_[static_cast<size_t>(i)] = {static_cast<int>(low), taps};
   }
 }
@@ -104,17 +127,27 @@ void resample(const ResampleTask& task, ResampleScratch& scratch, float* out) {
   scratch.horizontal.build(task.in_width, task.resized_width, task.left, task.width);
   const ResampleFilter &vertical = scratch.vertical, &horizontal = scratch.horizontal;
   const int column = horizontal.first(0);
-  const int64_t columns = horizontal.first(task.width - 1) + horizontal.taps(task.width - 1) - column;
-  const int64_t count = columns * task.channels;
-  scratch.row.assign(static_cast<size_t>(count + kPad), 0.0F);
-  for (int64_t y = 0; y < task.height; ++y) {
-    const uint8_t* source = task.source + vertical.first(y) * task.row_bytes + int64_t{column} * task.channels;
-    weighted_rows(source, task.row_bytes, vertical.taps(y), vertical.weights(y), count, scratch.row.data());
-    float* row = out + y * task.width * task.channels;
-    if (task.channels == 3) {
-      horizontal_rgb(task, horizontal, scratch.row.data(), column, row);
+  const int64_t count = int64_t{horizontal.end() - column} * task.channels;
+  // Weights of zero reach past the last column, and a pixel of three channels is read as four values.
+  const int64_t stride = count + horizontal.max_taps() * task.channels + 1;
+  const int64_t at_once = task.channels == 3 ? kRowsAtOnce : 1, out_stride = task.width * task.channels;
+  scratch.rows.assign(static_cast<size_t>(stride * at_once), 0.0F);
+  for (int64_t y = 0; y < task.height; y += at_once) {
+    const int64_t rows = std::min(at_once, task.height - y);
+    for (int64_t r = 0; r < rows; ++r) {
+      const uint8_t* source = task.source + vertical.first(y + r) * task.row_bytes + int64_t{column} * task.channels;
+      weighted_rows(source, task.row_bytes, vertical.taps(y + r), vertical.weights(y + r), count,
+                    scratch.rows.data() + r * stride);
+    }
+    RowBlock block{scratch.rows.data(), stride, column, out + y * out_stride, out_stride};
+    if (task.channels == 1) {
+      horizontal_gray(task, horizontal, block);
+    } else if (rows == kRowsAtOnce) {
+      horizontal_rgb<kRowsAtOnce>(task, horizontal, block);
     } else {
-      horizontal_gray(task, horizontal, scratch.row.data(), column, row);
+      for (int64_t r = 0; r < rows; ++r, block.rows += stride, block.out += out_stride) {
+        horizontal_rgb<1>(task, horizontal, block);
+      }
     }
   }
 }

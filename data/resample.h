@@ -16,24 +16,28 @@ class ResampleFilter {
   /// Output pixels [begin, begin + count) of an axis that goes from `in_length` to `out_length` pixels.
   void build(int64_t in_length, int64_t out_length, int64_t begin, int64_t count);
 
+  int64_t size() const { return static_cast<int64_t>(spans_.size()); }
   int first(int64_t i) const { return spans_[static_cast<size_t>(i)].first; }
   int taps(int64_t i) const { return spans_[static_cast<size_t>(i)].taps; }
-  const float* weights(int64_t i) const { return weights_.data() + i * max_taps_; }
-  int64_t size() const { return static_cast<int64_t>(spans_.size()); }
+  /// max_taps() weights, those from taps(i) on zero.
+  const float* weights(int64_t i) const { return weights_.data() + i * stride_; }
+  int64_t max_taps() const { return max_taps_; }
+  /// The source pixels that any output pixel has a weight for: [first(0), end()).
+  int end() const { return spans_.back().first + spans_.back().taps; }
 
  private:
   struct Span {
     int first, taps;
   };
-  int64_t max_taps_ = 0;
+  int64_t max_taps_ = 0, stride_ = 0;
   std::vector<Span> spans_;
-  std::vector<float> weights_;  // [size(), max_taps_]
+  std::vector<float> weights_;  // [size(), stride_]
 };
 
 /// Memory that resample() reuses.
 struct ResampleScratch {
   ResampleFilter vertical, horizontal;
-  std::vector<float> row;
+  std::vector<float> rows;
 };
 
 struct ResampleTask {

@@ -2,7 +2,9 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -12,9 +14,22 @@
 
 namespace engine::bench {
 
+/// Memory that starts at a cache line, as the engine's tensors do.
+template <typename T>
+struct CacheLineAllocator {
+  using value_type = T;
+  T* allocate(size_t count) { return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{64})); }
+  void deallocate(T* p, size_t) { ::operator delete (p, std::align_val_t{64}); }
+  bool operator==(const CacheLineAllocator&) const = default;
+};
+
+template <typename T>
+using Aligned = std::vector<T, CacheLineAllocator<T>>;
+using Floats = Aligned<float>;
+
 /// Numbers in [-0.5, 0.5) that depend on the seed alone.
-inline std::vector<float> random_floats(int64_t count, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(count));
+inline Floats random_floats(int64_t count, uint64_t seed) {
+  Floats values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = kernels::Philox::uniform(kernels::Philox::block(seed, i / 4, 0)[i % 4]) - 0.5F;
   }

@@ -1,11 +1,13 @@
 #include "engine/train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "engine/core/error.h"
 #include "engine/core/log.h"
 #include "engine/train/evaluation.h"
+#include "kernels/common/onednn.h"
 
 namespace engine {
 namespace {
@@ -34,7 +36,10 @@ Trainer::Trainer(const TrainConfig& config, const RunParts& run, const TrainedPa
       schedule_(config.schedule, config.optimizer.lr, steps_per_epoch_, config.epochs),
       checkpoints_(config.output.output_dir),
       metrics_(config.output.output_dir, progress.step),
-      step_(parts, {config.label_smoothing, config.optimizer.clip_grad_norm}) {}
+      step_(parts, {config.label_smoothing, config.optimizer.clip_grad_norm}) {
+  const std::vector<int64_t> saved = checkpoints_.steps();
+  if (std::find(saved.begin(), saved.end(), progress_.step) != saved.end()) saved_step_ = progress_.step;
+}
 
 RunResult Trainer::run() {
   EpochEnd end = EpochEnd::finished;
@@ -119,7 +124,7 @@ void Trainer::report_step(const StepOutcome& outcome, double lr) {
   report.grad_norm = outcome.grad_norm;
   report.images_per_second = rates.images_per_second;
   report.data_wait_fraction = rates.data_wait_fraction;
-  report.peak_memory_bytes = memory_stats().peak_total;
+  report.peak_memory_bytes = memory_stats().peak_total + kernels::onednn_scratch_bytes();
   report.seconds_left =
       throughput_.seconds_per_step() * static_cast<double>(std::max<int64_t>(report.total_steps - report.step, 0));
   if (logged) {

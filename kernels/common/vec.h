@@ -57,6 +57,7 @@ inline void transpose(Vector (&rows)[kLanes]) { detail::transpose_blocks<1>(rows
 inline void copy_floats(const float* from, float* to, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
+  if (i < count && count >= kLanes) return store(to + count - kLanes, load(from + count - kLanes));
   for (; i < count; ++i) to[i] = from[i];
 }
 

@@ -18,25 +18,57 @@ using winograd::kProducts;
 struct Problem {
   winograd::Picture from;
   winograd::Tiling tiling;
-  int64_t pad, columns;
-  const float* bias;
-  float* to;
+  int64_t pad;
+  winograd::OutputPicture to;
+
+  int64_t inputs() const { return from.c; }
+  int64_t columns() const { return to.c; }
+  int64_t panels() const { return panels_of(to.c); }
 };
 
-// Transformed tiles and products of a block that one thread holds: as many tiles as fit into a second-level cache of
-// 1.25 MB, but enough to use each transformed filter often.
+// Filters as packed for a direct convolution, [panel, tap, inputs, kPanel], and the distance of the planes that their
+// transforms go to.
+struct PackedFilters {
+  const float* packed;
+  int64_t inputs;
+  int64_t plane;
+};
+
+// Inputs [depth.begin, depth.end) of one panel, to [product, input, kPanel].
+void transform_filters(const PackedFilters& filters, int64_t panel, Range depth, float* to) {
+  const int64_t tap = panel_floats(filters.inputs);
+  for (int64_t input = depth.begin; input < depth.end; ++input, to += kPanel) {
+    const float* from = filters.packed + panel * 9 * tap + input * kPanel;
+    for (int64_t lane = 0; lane < kPanel; lane += kLanes) {
+      Vector half[kPoints][3];
+      for (int64_t v = 0; v < 3; ++v) {
+        const Vector column[3] = {load(from + v * tap + lane), load(from + (3 + v) * tap + lane),
+                                  load(from + (6 + v) * tap + lane)};
+        winograd::filter_to_points(column, &half[0][v], 1, 3);
+      }
+      for (int64_t i = 0; i < kPoints; ++i) {
+        Vector points[kPoints];
+        winograd::filter_to_points(half[i], points, 1, 1);
+        for (int64_t j = 0; j < kPoints; ++j) store(to + (i * kPoints + j) * filters.plane + lane, points[j]);
+      }
+    }
+  }
+}
+
+// Plan for small filters, which are transformed once: each thread takes blocks of tiles through all three stages. A
+// block is as large as a second-level cache of 1.25 MB holds, but uses each transformed filter often enough.
 constexpr int64_t kBlockBytes = 1 << 20;
 constexpr int64_t kFewestTiles = 36, kMostTiles = 60;
 
-struct Blocks {
-  Blocks(const Problem& problem, int64_t threads) {
-    const int64_t bytes = kProducts * (problem.from.c + problem.columns) * static_cast<int64_t>(sizeof(float));
+struct TileBlocks {
+  TileBlocks(const Problem& problem, int64_t threads) {
+    const int64_t bytes = kProducts * (problem.inputs() + problem.columns()) * static_cast<int64_t>(sizeof(float));
     const int64_t tiles = std::clamp(kBlockBytes / bytes, kFewestTiles, kMostTiles), all = problem.tiling.count();
     count = std::min(all, ((all + tiles - 1) / tiles + threads - 1) / threads * threads);
     size = (all + count - 1) / count;
-    depths = (problem.from.c + kDepthBlock - 1) / kDepthBlock;
+    depths = (problem.inputs() + kDepthBlock - 1) / kDepthBlock;
     input_plane = depths * size * kRowStride + kLanes;
-    product_row = problem.columns + kLanes;
+    product_row = problem.columns() + kLanes;
     product_plane = size * product_row;
   }
   // Of one thread.
@@ -46,34 +78,12 @@ struct Blocks {
   int64_t count, size, depths, input_plane, product_row, product_plane;
 };
 
-// From [panel, tap, inputs, kPanel] to [product, panel, inputs, kPanel].
-void transform_filters(const float* packed, int64_t panels, int64_t inputs, float* to) {
-  const int64_t depth = inputs * kPanel, plane = panels * depth;
-  parallel_for(panels * inputs, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      const float* from = packed + item / inputs * 9 * depth + item % inputs * kPanel;
-      for (int64_t lane = 0; lane < kPanel; lane += kLanes) {
-        Vector half[kPoints][3];
-        for (int64_t v = 0; v < 3; ++v) {
-          const Vector column[3] = {load(from + v * depth + lane), load(from + (3 + v) * depth + lane),
-                                    load(from + (6 + v) * depth + lane)};
-          winograd::filter_to_points(column, &half[0][v], 1, 3);
-        }
-        for (int64_t i = 0; i < kPoints; ++i) {
-          Vector points[kPoints];
-          winograd::filter_to_points(half[i], points, 1, 1);
-          for (int64_t j = 0; j < kPoints; ++j) store(to + (i * kPoints + j) * plane + item * kPanel + lane, points[j]);
-        }
-      }
-    }
-  });
-}
-
-void multiply_block(const Problem& problem, const Blocks& blocks, Range tiles, const float* filters, float* buffer) {
-  const int64_t inputs = problem.from.c, rows = tiles.end - tiles.begin;
-  const int64_t filter_plane = panels_of(problem.columns) * panel_floats(inputs);
+void multiply_tiles(const Problem& problem, const TileBlocks& blocks, Range tiles, const float* filters,
+                    float* buffer) {
+  const int64_t inputs = problem.inputs(), rows = tiles.end - tiles.begin;
+  const int64_t filter_plane = problem.panels() * panel_floats(inputs);
   const winograd::Planes transformed{buffer, blocks.input_plane, kDepthBlock, blocks.size * kRowStride, kRowStride};
-  const winograd::Planes products{buffer + blocks.input_floats(), blocks.product_plane, problem.columns, 0,
+  const winograd::Planes products{buffer + blocks.input_floats(), blocks.product_plane, problem.columns(), 0,
                                   blocks.product_row};
   winograd::transform_inputs(problem.from, problem.tiling, problem.pad, tiles, transformed);
   float* c[kMostTiles];
@@ -85,33 +95,128 @@ void multiply_block(const Problem& problem, const Blocks& blocks, Range tiles, c
                  .depth = std::min(kDepthBlock, inputs - d * kDepthBlock),
                  .b = filters + product * filter_plane + d * panel_floats(kDepthBlock),
                  .b_stride = panel_floats(inputs),
-                 .columns = problem.columns,
+                 .columns = problem.columns(),
                  .c = c,
                  .accumulate = d > 0});
     }
   }
-  winograd::transform_outputs(products, problem.tiling, tiles, problem.columns, problem.bias, problem.to);
+  winograd::transform_outputs(products, problem.tiling, tiles, {0, problem.columns()}, problem.to);
 }
 
-void convolve(const Problem& problem, const float* weight, const Conv2dShape& shape, bool forward) {
-  const Taps taps = forward ? Taps{3, 3} : Taps{3, 3, 2, 2, -1, -1};
-  const int64_t packed_floats = packed_filter_floats(shape, taps, forward), inputs = problem.from.c;
+void convolve_by_tiles(const Problem& problem, const float* weight, const Conv2dShape& shape, const Taps& taps,
+                       bool forward) {
+  const int64_t packed_floats = packed_filter_floats(shape, taps, forward), inputs = problem.inputs();
   const int64_t filter_floats = packed_floats / 9 * kProducts, threads = max_threads();
-  const Blocks blocks(problem, threads);
+  const TileBlocks blocks(problem, threads);
   const int64_t parts = std::min(threads, blocks.count), block_floats = parts * blocks.floats();
   // The packed filters are dead once they are transformed; the blocks take their place.
   Scratch scratch(Scratch::padded_floats(filter_floats) +
                   Scratch::padded_floats(std::max(packed_floats, block_floats)));
-  float *filters = scratch.take_floats(filter_floats);
-  float *buffer = scratch.take_floats(std::max(packed_floats, block_floats));
+  float* filters = scratch.take_floats(filter_floats);
+  float* buffer = scratch.take_floats(std::max(packed_floats, block_floats));
   pack_filters(weight, shape, taps, forward, buffer);
-  transform_filters(buffer, panels_of(problem.columns), inputs, filters);
+  const PackedFilters all{buffer, inputs, problem.panels() * panel_floats(inputs)};
+  parallel_for(problem.panels() * inputs, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin, next; at < end; at = next) {
+      next = std::min(end, (at / inputs + 1) * inputs);
+      transform_filters(all, at / inputs, {at % inputs, at % inputs + next - at}, filters + at * kPanel);
+    }
+  });
   parallel_shares(blocks.count, parts, [&](int64_t part, Range items) {
     for (int64_t item = items.begin; item < items.end; ++item) {
-      multiply_block(problem, blocks, share_of(problem.tiling.count(), item, blocks.count), filters,
+      multiply_tiles(problem, blocks, share_of(problem.tiling.count(), item, blocks.count), filters,
                      buffer + part * blocks.floats());
     }
   });
+}
+
+// Plan for large filters, whose transforms (four times the filters) would go to memory and back: some tiles are
+// transformed for all threads, then each thread takes panels of output channels, whose filters it transforms piece by
+// piece in its cache.
+constexpr int64_t kSharedTiles = 64, kPieceDepth = 64, kProductRow = kPanel + kLanes;
+constexpr int64_t kPieceFloats = kProducts * kPieceDepth * kPanel;
+
+struct SharedTiles {
+  explicit SharedTiles(const Problem& problem)
+      : size(std::min(kSharedTiles, problem.tiling.count())),
+        block(size * kRowStride),
+        plane((problem.inputs() + kDepthBlock - 1) / kDepthBlock * block + kLanes),
+        product_plane(size * kProductRow + kLanes) {}
+  int64_t input_floats() const { return kProducts * plane; }
+  int64_t thread_floats() const { return kPieceFloats + kProducts * product_plane; }
+
+  int64_t size, block, plane, product_plane;
+};
+
+struct SharedBuffers {
+  const float* transformed;
+  float* buffer;  // the thread's own
+};
+
+// One panel of output channels for some of the shared tiles, whose transforms begin at `transformed`.
+void multiply_panel(const Problem& problem, const SharedTiles& shared, const PackedFilters& filters, int64_t panel,
+                    Range tiles, SharedBuffers at) {
+  const float* transformed = at.transformed;
+  float* buffer = at.buffer;
+  const Range columns{panel * kPanel, std::min(problem.columns(), (panel + 1) * kPanel)};
+  const winograd::Planes products{buffer + kPieceFloats, shared.product_plane, kPanel, 0, kProductRow};
+  float* c[kSharedTiles];
+  for (int64_t begin = 0; begin < problem.inputs(); begin += kPieceDepth) {
+    const int64_t end = std::min(problem.inputs(), begin + kPieceDepth);
+    transform_filters(filters, panel, {begin, end}, buffer);
+    for (int64_t product = 0; product < kProducts; ++product) {
+      for (int64_t t = 0; t < tiles.end - tiles.begin; ++t) {
+        c[t] = products.data + product * products.plane + t * products.row;
+      }
+      gemm_rows({.a = transformed + product * shared.plane + begin / kDepthBlock * shared.block + begin % kDepthBlock,
+                 .rows = tiles.end - tiles.begin,
+                 .depth = end - begin,
+                 .b = buffer + product * filters.plane,
+                 .b_stride = 0,
+                 .columns = columns.end - columns.begin,
+                 .c = c,
+                 .accumulate = begin > 0});
+    }
+  }
+  winograd::transform_outputs(products, problem.tiling, tiles, columns, problem.to);
+}
+
+void convolve_by_panels(const Problem& problem, const float* weight, const Conv2dShape& shape, const Taps& taps,
+                        bool forward) {
+  const SharedTiles shared(problem);
+  const int64_t packed_floats = packed_filter_floats(shape, taps, forward), threads = max_threads();
+  Scratch scratch(Scratch::padded_floats(packed_floats) + Scratch::padded_floats(shared.input_floats()) +
+                  Scratch::padded_floats(threads * shared.thread_floats()));
+  float *packed = scratch.take_floats(packed_floats), *transformed = scratch.take_floats(shared.input_floats());
+  float* buffers = scratch.take_floats(threads * shared.thread_floats());
+  pack_filters(weight, shape, taps, forward, packed);
+  const PackedFilters filters{packed, problem.inputs(), kPieceDepth * kPanel};
+  for (int64_t first = 0; first < problem.tiling.count(); first += shared.size) {
+    const int64_t count = std::min(shared.size, problem.tiling.count() - first);
+    parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+      winograd::transform_inputs(problem.from, problem.tiling, problem.pad, {first + begin, first + end},
+                                 {transformed + begin * kRowStride, shared.plane, kDepthBlock, shared.block, kRowStride});
+    });
+    const int64_t splits = std::min(count, (threads + problem.panels() - 1) / problem.panels());
+    const int64_t items = problem.panels() * splits;
+    parallel_shares(items, std::min(threads, items), [&](int64_t part, Range range) {
+      for (int64_t item = range.begin; item < range.end; ++item) {
+        const Range tiles = share_of(count, item % splits, splits);
+        multiply_panel(problem, shared, filters, item / splits, {first + tiles.begin, first + tiles.end},
+                       {transformed + tiles.begin * kRowStride, buffers + part * shared.thread_floats()});
+      }
+    });
+  }
+}
+
+// Transformed filters beyond this are not worth their way to memory: a few times a second-level cache.
+constexpr int64_t kFewFilterFloats = int64_t{2} << 20;
+
+void convolve(const Problem& problem, const float* weight, const Conv2dShape& shape, bool forward) {
+  const Taps taps = forward ? Taps{3, 3} : Taps{3, 3, 2, 2, -1, -1};
+  const bool few = kProducts * shape.k * shape.c <= kFewFilterFloats;
+  few ? convolve_by_tiles(problem, weight, shape, taps, forward)
+      : convolve_by_panels(problem, weight, shape, taps, forward);
 }
 
 }  // namespace
@@ -131,9 +236,7 @@ void conv2d_forward_winograd(const float* x, const float* weight, const float* b
   convolve({.from = {x, shape.h, shape.w, shape.c},
             .tiling = {shape.n, shape.out_h(), shape.out_w()},
             .pad = shape.pad_h,
-            .columns = shape.k,
-            .bias = bias,
-            .to = y},
+            .to = {y, shape.k, bias}},
            weight, shape, true);
 }
 
@@ -141,9 +244,7 @@ void conv2d_backward_data_winograd(const float* grad_y, const float* weight, flo
   convolve({.from = {grad_y, shape.out_h(), shape.out_w(), shape.k},
             .tiling = {shape.n, shape.h, shape.w},
             .pad = 2 - shape.pad_h,
-            .columns = shape.c,
-            .bias = nullptr,
-            .to = grad_x},
+            .to = {grad_x, shape.c, nullptr}},
            weight, shape, false);
 }
 

@@ -116,20 +116,19 @@ void transform_gradients(const Picture& grad_y, const Tiling& tiling, Range tile
   }
 }
 
-void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, int64_t channels, const float* bias,
-                       float* y) {
+void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, Range channels, const OutputPicture& y) {
   for (int64_t index = tiles.begin; index < tiles.end; ++index) {
     const Tile tile(tiling, index);
     const int64_t rows = std::min(kOutputs, tiling.out_h - tile.top);
     const int64_t columns = std::min(kOutputs, tiling.out_w - tile.left);
-    float* first = y + ((tile.b * tiling.out_h + tile.top) * tiling.out_w + tile.left) * channels;
-    for (int64_t channel = 0; channel < channels; channel += kLanes) {
+    float* first = y.data + ((tile.b * tiling.out_h + tile.top) * tiling.out_w + tile.left) * y.c;
+    for (int64_t channel = channels.begin; channel < channels.end; channel += kLanes) {
       Vector outputs[kOutputs][kOutputs];
-      transform_output(from.data + from.offset(index - tiles.begin, channel), from.plane,
-                       bias == nullptr ? Vector{} : load(bias + channel), outputs);
+      transform_output(from.data + from.offset(index - tiles.begin, channel - channels.begin), from.plane,
+                       y.bias == nullptr ? Vector{} : load(y.bias + channel), outputs);
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
-          store(first + (i * tiling.out_w + j) * channels + channel, outputs[i][j]);
+          store(first + (i * tiling.out_w + j) * y.c + channel, outputs[i][j]);
         }
       }
     }

@@ -40,9 +40,14 @@ void transform_inputs(const Picture& x, const Tiling& tiling, int64_t pad, Range
 /// Transforms the tiles of grad_y for F(3x3, 4x4); gradients outside of the picture count as zero.
 void transform_gradients(const Picture& grad_y, const Tiling& tiling, Range tiles, const Planes& to);
 
-/// Transforms rows 0, 1, ... of the planes back into tiles of y, which has `channels` channels, and adds the bias where
-/// it is not null.
-void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, int64_t channels, const float* bias,
-                       float* y);
+struct OutputPicture {
+  float* data;
+  int64_t c;
+  const float* bias;  // [c], added where not null
+};
+
+/// Transforms rows 0, 1, ... of the planes back into channels [channels.begin, channels.end) of tiles of y; the planes'
+/// channel 0 is channels.begin.
+void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, Range channels, const OutputPicture& y);
 
 }  // namespace engine::kernels::winograd

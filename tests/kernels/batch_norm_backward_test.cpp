@@ -196,6 +196,25 @@ TEST(BatchNormBackward, ResultsMayShareMemoryAsTheContractSays) {
   }
 }
 
+// Aligned and large, which sends results past the cache unless they are in place.
+TEST(BatchNormBackward, LargeTensorsGiveTheSameBitsInPlaceAndApart) {
+  const BatchNormCase shape{33000, 64, true, false};
+  Problem p(shape);
+  std::vector<WorkspaceLine> apart(p.x.size() * sizeof(float) / sizeof(WorkspaceLine));
+  float* result = reinterpret_cast<float*>(apart[0].bytes);
+  BatchNormForward<float> forward = p.forward();
+  forward.y = result;
+  kernels::batch_norm_forward_fast(forward);
+  kernels::batch_norm_forward_fast(p.forward());
+  ExpectSameBits(std::vector<float>(result, result + p.y.size()), p.y, "y");
+  BatchNormBackward<float> args = p.backward();
+  args.grad_x = result;
+  kernels::batch_norm_backward_fast(args);
+  args.grad_x = p.x.data();
+  kernels::batch_norm_backward_fast(args);
+  ExpectSameBits(std::vector<float>(result, result + p.x.size()), p.x, "grad_x");
+}
+
 TEST(BatchNormBackward, GradientPassesWhereTheResultIsNan) {
   for (const bool from_y : {true, false}) {
     Problem p({40, 3, true, false});

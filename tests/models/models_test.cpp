@@ -122,7 +122,7 @@ std::vector<double> train(Module& model, const FixedBatch& batch, int steps) {
     for (const FlatRange& range : flat.ranges()) {
       EXPECT_TRUE(grad_of(range.parameter.tensor).defined()) << range.parameter.name << " has no gradient";
     }
-    optimizer->step(0.02, 1);
+    optimizer->step(0.01, 1);
   }
   return losses;
 }
@@ -145,12 +145,13 @@ TEST_P(Models, AreAsPublishedAndLearn) {
   const ModelInfo& info = GetParam();
   ASSERT_TRUE(published().contains(info.name)) << "a new model needs its row in this test";
   const Published& expected = published().at(info.name);
-  const auto model = info.make({.num_classes = 1000, .seed = 1});
+  // Blocks that begin as the identity let the deepest nets learn from four small pictures.
+  const auto model = info.make({.num_classes = 1000, .seed = 1, .zero_init_residual = true});
   EXPECT_EQ(count_of(model->parameters()), expected.parameters);
   if (expected.convs > 0) expect_resnet_names(*model, expected);
   expect_description(*model, info);
   const FixedBatch batch(info);
-  const std::vector<double> losses = train(*model, batch, 4);
+  const std::vector<double> losses = train(*model, batch, 3);
   for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
   EXPECT_LT(losses.back(), losses.front());
   expect_evaluation_is_repeatable(*model, batch);
