@@ -14,21 +14,19 @@ namespace {
 constexpr std::string_view kPrefix = "checkpoint-step-", kSuffix = ".safetensors";
 constexpr size_t kDigits = 8;
 
+std::string name_of_step(int64_t step) { return fmt::format("{}{:0{}}{}", kPrefix, step, kDigits, kSuffix); }
+
 std::optional<int64_t> step_in(const std::string& name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
-  const std::string_view digits =
-      std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
   int64_t step = 0;
-  const auto [rest, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (failure != std::errc() || rest != digits.data() + digits.size() || digits.size() < kDigits) return std::nullopt;
-  return step;
+  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  // Signs, other lengths and whatever else was not written here do not come out the same.
+  return step >= 0 && name == name_of_step(step) ? std::optional(step) : std::nullopt;
 }
 
 }  // namespace
 
-std::filesystem::path CheckpointFolder::path_of(int64_t step) const {
-  return folder_ / fmt::format("{}{:0{}}{}", kPrefix, step, kDigits, kSuffix);
-}
+std::filesystem::path CheckpointFolder::path_of(int64_t step) const { return folder_ / name_of_step(step); }
 
 std::vector<int64_t> CheckpointFolder::steps() const {
   std::vector<int64_t> found;

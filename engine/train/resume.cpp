@@ -50,18 +50,23 @@ std::optional<SafetensorsFile> find_checkpoint(const OutputConfig& output) {
 }
 
 void check_resumable(const ConfigValues& before, const ConfigValues& now) {
-  const std::map<std::string, std::string> was(before.begin(), before.end());
+  constexpr const char* kOff = "off";  // flags without effect are not among the values
+  std::map<std::string, std::pair<std::string, std::string>> values;
+  for (const auto& [flag, value] : before) values[flag] = {value, kOff};
   for (const auto& [flag, value] : now) {
-    const auto old = was.find(flag);
-    if (old == was.end() || old->second == value) continue;
+    const auto [entry, is_new] = values.try_emplace(flag, kOff, value);
+    if (!is_new) entry->second.second = value;
+  }
+  for (const auto& [flag, change] : values) {
+    const auto& [old, value] = change;
+    if (old == value) continue;
     if (!may_change(flag, now)) {
-      const bool schedule = flag == "epochs";
       throw ConfigError(
-          fmt::format("--resume: --{}: got {}, expected {} as the run was started with", flag, value, old->second),
-          schedule ? "the cosine schedule depends on it; start a new run with --init-weights instead"
-                   : "give the same value, or start a new run with --init-weights");
+          fmt::format("--resume: --{}: got {}, expected {} as the run was started with", flag, value, old),
+          flag == "epochs" ? "the cosine schedule depends on it; start a new run with --init-weights instead"
+                           : "give the same value, or start a new run with --init-weights");
     }
-    if (flag != "resume") log_info("resumed with another --{}: {} in place of {}", flag, value, old->second);
+    if (flag != "resume") log_info("resumed with another --{}: {} in place of {}", flag, value, old);
   }
 }
 

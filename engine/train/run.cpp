@@ -80,8 +80,6 @@ RunResult run_training(const TrainConfig& config, const RunParts& parts) {
   if (config.ema_decay > 0) average = std::make_unique<WeightAverage>(*parts.model, parameters, config.ema_decay);
   const TrainedParts trained{parts.model, &parameters, optimizer.get(), average.get()};
 
-  add_log_file(config.output.log_file.empty() ? (fs::path(config.output.output_dir) / "train.log").string()
-                                              : config.output.log_file);
   const TrainProgress progress = restore(config, parts, trained);
   if (config.test_only) return test_only(parts);
   write_run_files(config, parts);

@@ -40,6 +40,10 @@ void multiply_block(const PatchProduct& product, Range rows, Range panels, float
   float* c[kBlockRows];
   pixel_pointers(product.to, rows, c);
   for (int64_t i = 0; i < rows.end - rows.begin; ++i) c[i] += first;
+  const Patches& patches = product.patches;
+  // Where patches are whole rows of memory, those of the next block follow this one's.
+  const int64_t chunks = std::max<int64_t>((depth + kDepthBlock - 1) / kDepthBlock, 1);
+  const int64_t ahead = patches.dense() ? (rows.end - rows.begin) * depth / chunks : 0;
   int64_t begin = 0;
   do {
     const int64_t end = std::min(depth, begin + kDepthBlock);
@@ -52,7 +56,8 @@ void multiply_block(const PatchProduct& product, Range rows, Range panels, float
                .columns = std::min(product.columns, panels.end * kPanel) - first,
                .c = c,
                .accumulate = begin > 0,
-               .bias = product.bias == nullptr ? nullptr : product.bias + first});
+               .bias = product.bias == nullptr ? nullptr : product.bias + first,
+               .ahead = {patches.image + rows.end * depth + begin / kDepthBlock * ahead, ahead}});
     begin = end;
   } while (begin < depth);
 }

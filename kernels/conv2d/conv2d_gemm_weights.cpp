@@ -63,20 +63,25 @@ void multiply_item(const Problem& problem, int64_t item, float* result, float* b
   const Range panels = share_of(panels_of(problem.depth), block % split.panel_blocks, split.panel_blocks);
   const Range k{groups.begin * kPanel, std::min(problem.k, groups.end * kPanel)};
   const Range columns{panels.begin * kPanel, std::min(problem.depth, panels.end * kPanel)};
+  // Where a block reads whole rows of memory, those of the next chunk follow this one's.
+  const bool all_k = split.k_blocks == 1, all_columns = split.panel_blocks == 1 && problem.patches.dense();
   for (int64_t begin = rows.begin; begin < rows.end; begin += kBlockRows) {
     const Range chunk{begin, std::min(rows.end, begin + kBlockRows)};
     copy_grads(problem, chunk, k, buffer);
     copy_patch_panels(problem.patches, chunk, columns, buffer + kGradFloats, kPanelFloats, kPanel);
-    gemm_columns({.a = buffer,
-                  .a_stride = kGroupFloats,
-                  .b = buffer + kGradFloats,
-                  .b_stride = kPanelFloats,
-                  .rows = k.end - k.begin,
-                  .columns = columns.end - columns.begin,
-                  .depth = chunk.end - chunk.begin,
-                  .c = result + k.begin * problem.depth + columns.begin,
-                  .c_stride = problem.depth,
-                  .accumulate = begin > rows.begin});
+    gemm_columns(
+        {.a = buffer,
+         .a_stride = kGroupFloats,
+         .b = buffer + kGradFloats,
+         .b_stride = kPanelFloats,
+         .rows = k.end - k.begin,
+         .columns = columns.end - columns.begin,
+         .depth = chunk.end - chunk.begin,
+         .c = result + k.begin * problem.depth + columns.begin,
+         .c_stride = problem.depth,
+         .accumulate = begin > rows.begin,
+         .ahead = {{problem.grad_y + chunk.end * problem.k, all_k ? kBlockRows * problem.k : 0},
+                   {problem.patches.image + chunk.end * problem.depth, all_columns ? kBlockRows * problem.depth : 0}}});
   }
 }
 

@@ -21,6 +21,10 @@ struct Patches {
 
   int64_t rows() const { return n * grid_h * grid_w; }
   int64_t depth() const { return r * s * c; }
+  /// Whether the matrix is the pictures' memory: row i at image + i * depth().
+  bool dense() const {
+    return r == 1 && s == 1 && step_h == 1 && step_w == 1 && first_h == 0 && first_w == 0 && grid_h == h && grid_w == w;
+  }
 };
 
 /// The patches that a convolution without dilation and groups reads.
@@ -29,8 +33,8 @@ Patches patches_of(const float* x, const Conv2dShape& shape);
 /// Copies columns [depth.begin, depth.end) of some rows to `to`, whose rows are `stride` floats apart.
 void copy_patches(const Patches& patches, Range rows, Range depth, float* to, int64_t stride);
 
-/// The same in panels of `width` columns: column j of row i goes to to[j / width * panel_stride + i * width + j % width],
-/// with i and j counted from the first.
+/// The same in panels of `width` columns: column j of row i goes to to[j / width * panel_stride + i * width + j %
+/// width], with i and j counted from the first.
 void copy_patch_panels(const Patches& patches, Range rows, Range depth, float* to, int64_t panel_stride, int64_t width);
 
 /// A grid of pixels in a picture: pixel (b, i, j) at data + b * image_stride + i * row_stride + j * column_stride.

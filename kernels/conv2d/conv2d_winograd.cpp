@@ -194,8 +194,9 @@ void convolve_by_panels(const Problem& problem, const float* weight, const Conv2
   for (int64_t first = 0; first < problem.tiling.count(); first += shared.size) {
     const int64_t count = std::min(shared.size, problem.tiling.count() - first);
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      winograd::transform_inputs(problem.from, problem.tiling, problem.pad, {first + begin, first + end},
-                                 {transformed + begin * kRowStride, shared.plane, kDepthBlock, shared.block, kRowStride});
+      winograd::transform_inputs(
+          problem.from, problem.tiling, problem.pad, {first + begin, first + end},
+          {transformed + begin * kRowStride, shared.plane, kDepthBlock, shared.block, kRowStride});
     });
     const int64_t splits = std::min(count, (threads + problem.panels() - 1) / problem.panels());
     const int64_t items = problem.panels() * splits;

@@ -141,8 +141,8 @@ void sum_by_blocks(const Problem& problem, float* grad_weight) {
     parallel_shares(k_blocks * c_blocks, parts, [&](int64_t part, Range items) {
       for (int64_t item = items.begin; item < items.end; ++item) {
         const int64_t k = item / c_blocks * kBlockK, c = item % c_blocks * kBlockC;
-        const Sums block{sums + part * kSumFloats, {k, std::min(problem.k(), k + kBlockK)},
-                         {c, std::min(problem.c(), c + kBlockC)}};
+        const Sums block{
+            sums + part * kSumFloats, {k, std::min(problem.k(), k + kBlockK)}, {c, std::min(problem.c(), c + kBlockC)}};
         add_products(transforms, buffer, count, block, false);
         for (int64_t row = 0; row < block.rows(); ++row) write_row(block, row, 1, problem, first > 0, grad_weight);
       }

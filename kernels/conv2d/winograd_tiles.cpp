@@ -33,8 +33,8 @@ void store_points(const Vector (&points)[kPoints], float* to, int64_t plane) {
 }
 
 // One vector of channels of one tile, `first` being the window's first pixel, which may lie outside.
-void transform_input(const float* first, int64_t row_stride, int64_t pixel_stride, Range rows, Range columns,
-                     float* to, int64_t plane) {
+void transform_input(const float* first, int64_t row_stride, int64_t pixel_stride, Range rows, Range columns, float* to,
+                     int64_t plane) {
   Vector half[kPoints][kPoints];  // [point of the rows, column]
   const bool whole = rows.end - rows.begin == kPoints && columns.end - columns.begin == kPoints;
 #pragma GCC unroll 6
@@ -98,8 +98,8 @@ void transform_inputs(const Picture& x, const Tiling& tiling, int64_t pad, Range
     const Range rows = inside(top, kPoints, x.h), columns = inside(left, kPoints, x.w);
     const float* first = x.data + ((tile.b * x.h + top) * x.w + left) * x.c;
     for (int64_t channel = 0; channel < x.c; channel += kLanes) {
-      transform_input(first + channel, x.w * x.c, x.c, rows, columns,
-                      to.data + to.offset(index - tiles.begin, channel), to.plane);
+      transform_input(first + channel, x.w * x.c, x.c, rows, columns, to.data + to.offset(index - tiles.begin, channel),
+                      to.plane);
     }
   }
 }

@@ -8,8 +8,8 @@
 
 namespace engine::kernels::winograd {
 
-/// The tiles of an output picture, numbered row by row over all pictures. Each has 4 x 4 outputs, fewer at the right and
-/// lower edge.
+/// The tiles of an output picture, numbered row by row over all pictures. Each has 4 x 4 outputs, fewer at the right
+/// and lower edge.
 struct Tiling {
   int64_t n, out_h, out_w;
   int64_t high() const { return (out_h + kOutputs - 1) / kOutputs; }
@@ -28,9 +28,7 @@ struct Planes {
   float* data;
   int64_t plane;
   int64_t width, block, row;
-  int64_t offset(int64_t tile, int64_t channel) const {
-    return channel / width * block + tile * row + channel % width;
-  }
+  int64_t offset(int64_t tile, int64_t channel) const { return channel / width * block + tile * row + channel % width; }
 };
 
 /// Transforms the 6 x 6 inputs of tiles [tiles.begin, tiles.end), which begin `pad` pixels left of and above a tile's

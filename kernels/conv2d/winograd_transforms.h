@@ -13,14 +13,14 @@
 
 namespace engine::kernels::winograd {
 
-inline constexpr int64_t kOutputs = 4;                                  // a tile's outputs along one side
-inline constexpr int64_t kPoints = 6;                                   // a tile's inputs and products along one side
+inline constexpr int64_t kOutputs = 4;  // a tile's outputs along one side
+inline constexpr int64_t kPoints = 6;   // a tile's inputs and products along one side
 inline constexpr int64_t kProducts = kPoints * kPoints;
 
 inline constexpr float kA = 0.70710678118654752F, kB = 1.41421356237309505F;
 inline constexpr float kA2 = 0.5F, kB2 = 2.0F;
 inline constexpr float kA3 = kA * kA2, kB3 = kB * kB2;
-inline constexpr float kScale0 = 1 / (kA2 * kB2);                       // one over the interpolation's denominators
+inline constexpr float kScale0 = 1 / (kA2 * kB2);  // one over the interpolation's denominators
 inline constexpr float kScaleA = 1 / (2 * kA2 * (kA2 - kB2));
 inline constexpr float kScaleB = 1 / (2 * kB2 * (kB2 - kA2));
 

@@ -18,7 +18,9 @@ struct Tile {
   float* const* c;
   int64_t columns;  // at most the tile's vectors hold
   bool accumulate;
-  const float* bias;
+  const float* bias = nullptr;
+  const char* ahead = nullptr;  // prefetched once a step; advances by ahead_step bytes
+  int64_t ahead_step = 0;
 };
 
 using TileKernel = void (*)(const Tile& tile);
@@ -37,7 +39,8 @@ void multiply_tile(const Tile& tile) {
     }
   }
   const float *a = tile.a, *b = tile.b;
-  const int64_t a_step = tile.a_step, b_step = tile.b_step;
+  const int64_t a_step = tile.a_step, b_step = tile.b_step, ahead_step = tile.ahead_step;
+  const char* ahead = tile.ahead;
   for (int64_t p = 0; p < tile.depth; ++p) {
     Vector row[kVectors];
 #pragma GCC unroll 4
@@ -48,6 +51,8 @@ void multiply_tile(const Tile& tile) {
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) sums[i][j] += factor * row[j];
     }
+    __builtin_prefetch(ahead, 0, 2);
+    ahead += ahead_step;
     a += a_step;
     b += b_step;
   }
@@ -109,31 +114,63 @@ void run_tile(const Tile& tile, int64_t rows) {
 
 int64_t tiles_of(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 
+// Deals the lines of some memory out to the tiles of a product, which prefetch one a step.
+class Prefetch {
+ public:
+  Prefetch(const Ahead& first, const Ahead& second, int64_t tiles, int64_t depth)
+      : first_(first), second_(second), floats_((first.floats + second.floats) / tiles) {
+    step_ = depth > 0 ? (floats_ * static_cast<int64_t>(sizeof(float)) + depth - 1) / depth : 0;
+  }
+
+  // For the next tile. Where nothing is wanted the tile's own operand, which is in the cache, takes the place.
+  void deal(Tile& tile) {
+    tile.ahead = reinterpret_cast<const char*>(tile.b);
+    tile.ahead_step = 0;
+    if (floats_ == 0) return;
+    const bool first = dealt_ < first_.floats;
+    tile.ahead = reinterpret_cast<const char*>(first ? first_.data + dealt_ : second_.data + dealt_ - first_.floats);
+    tile.ahead_step = step_;
+    dealt_ += floats_;
+  }
+
+ private:
+  const Ahead first_, second_;
+  const int64_t floats_;
+  int64_t step_ = 0, dealt_ = 0;
+};
+
 }  // namespace
 
 void gemm_rows(const RowsProduct& product) {
   const int64_t tiles = tiles_of(product.rows), panels = panels_of(product.columns);
+  Prefetch prefetch(product.ahead, {}, tiles * panels, product.depth);
   for (int64_t panel = 0; panel < panels; ++panel) {
     const int64_t column = panel * kPanel;
     for (int64_t t = 0; t < tiles; ++t) {
       const Range rows = share_of(product.rows, t, tiles);
       float* c[kTileRows];
       for (int64_t i = rows.begin; i < rows.end; ++i) c[i - rows.begin] = product.c[i] + column;
-      run_tile<kRowStride>({.a = product.a + rows.begin * kRowStride,
-                            .a_step = 1,
-                            .b = product.b + panel * product.b_stride,
-                            .b_step = kPanel,
-                            .depth = product.depth,
-                            .c = c,
-                            .columns = std::min(kPanel, product.columns - column),
-                            .accumulate = product.accumulate,
-                            .bias = product.bias == nullptr ? nullptr : product.bias + column},
-                           rows.end - rows.begin);
+      Tile tile{.a = product.a + rows.begin * kRowStride,
+                .a_step = 1,
+                .b = product.b + panel * product.b_stride,
+                .b_step = kPanel,
+                .depth = product.depth,
+                .c = c,
+                .columns = std::min(kPanel, product.columns - column),
+                .accumulate = product.accumulate,
+                .bias = product.bias == nullptr ? nullptr : product.bias + column};
+      prefetch.deal(tile);
+      run_tile<kRowStride>(tile, rows.end - rows.begin);
     }
   }
 }
 
 void gemm_columns(const ColumnsProduct& product) {
+  int64_t group_tiles = 0;
+  for (int64_t group = 0; group < product.rows; group += kPanel) {
+    group_tiles += tiles_of(std::min(kPanel, product.rows - group));
+  }
+  Prefetch prefetch(product.ahead[0], product.ahead[1], group_tiles * panels_of(product.columns), product.depth);
   for (int64_t column = 0; column < product.columns; column += kPanel) {
     for (int64_t group = 0; group < product.rows; group += kPanel) {
       const int64_t group_rows = std::min(kPanel, product.rows - group), tiles = tiles_of(group_rows);
@@ -143,16 +180,16 @@ void gemm_columns(const ColumnsProduct& product) {
         for (int64_t i = rows.begin; i < rows.end; ++i) {
           c[i - rows.begin] = product.c + (group + i) * product.c_stride + column;
         }
-        run_tile<1>({.a = product.a + group / kPanel * product.a_stride + rows.begin,
-                     .a_step = kGroupStride,
-                     .b = product.b + column / kPanel * product.b_stride,
-                     .b_step = kPanel,
-                     .depth = product.depth,
-                     .c = c,
-                     .columns = std::min(kPanel, product.columns - column),
-                     .accumulate = product.accumulate,
-                     .bias = nullptr},
-                    rows.end - rows.begin);
+        Tile tile{.a = product.a + group / kPanel * product.a_stride + rows.begin,
+                  .a_step = kGroupStride,
+                  .b = product.b + column / kPanel * product.b_stride,
+                  .b_step = kPanel,
+                  .depth = product.depth,
+                  .c = c,
+                  .columns = std::min(kPanel, product.columns - column),
+                  .accumulate = product.accumulate};
+        prefetch.deal(tile);
+        run_tile<1>(tile, rows.end - rows.begin);
       }
     }
   }

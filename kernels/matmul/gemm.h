@@ -34,15 +34,22 @@ inline constexpr int64_t kColumnsDepth = 128;
 inline int64_t panel_floats(int64_t depth) { return depth * kPanel; }
 inline int64_t panels_of(int64_t columns) { return (columns + kPanel - 1) / kPanel; }
 
+/// Memory that the caller reads next, brought into the second-level cache during a product. It need not be valid.
+struct Ahead {
+  const float* data = nullptr;
+  int64_t floats = 0;
+};
+
 struct RowsProduct {
-  const float* a;        // element (i, p) at a[i * kRowStride + p]
-  int64_t rows, depth;   // depth <= kDepthBlock; 0 gives sums of zero
-  const float* b;        // panel q begins at b + q * b_stride and holds [depth][kPanel]
+  const float* a;       // element (i, p) at a[i * kRowStride + p]
+  int64_t rows, depth;  // depth <= kDepthBlock; 0 gives sums of zero
+  const float* b;       // panel q begins at b + q * b_stride and holds [depth][kPanel]
   int64_t b_stride;
-  int64_t columns;       // a last panel may be partly used; its other columns are read and must be finite
-  float* const* c;       // row i's first column; rows may not overlap
-  bool accumulate;       // c += in place of c =
+  int64_t columns;              // a last panel may be partly used; its other columns are read and must be finite
+  float* const* c;              // row i's first column; rows may not overlap
+  bool accumulate;              // c += in place of c =
   const float* bias = nullptr;  // [columns], added where not null and not accumulating
+  Ahead ahead = {};
 };
 
 /// c[i][j] = sum over p of a(i, p) * b(p, j).
@@ -57,6 +64,7 @@ struct ColumnsProduct {
   float* c;  // element (i, j) at c[i * c_stride + j]
   int64_t c_stride;
   bool accumulate;
+  Ahead ahead[2] = {};
 };
 
 /// c(i, j) = sum over p of a(i, p) * b(p, j) where p walks rows in memory: the product of weight gradients. Copying the

@@ -92,16 +92,17 @@ Conv2dShape square(int64_t n, int64_t size, int64_t c, int64_t k, int64_t filter
 // one block of everything that is blocked.
 std::vector<Conv2dShape> sweep() {
   std::vector<Conv2dShape> shapes = {
-      square(2, 7, 64, 80, 1, 1, 0),     square(1, 1, 16, 16, 1, 1, 0),    square(3, 9, 20, 30, 1, 2, 0),
-      square(2, 8, 300, 70, 1, 1, 0),    square(1, 7, 64, 64, 3, 1, 1),    square(2, 4, 16, 32, 3, 1, 1),
-      square(1, 1, 32, 16, 3, 1, 1),     square(2, 13, 48, 80, 3, 1, 1),   square(1, 12, 16, 16, 3, 1, 0),
-      square(1, 6, 16, 48, 3, 1, 2),     square(9, 14, 32, 32, 3, 1, 1),   square(1, 40, 64, 16, 3, 1, 1),
-      square(2, 5, 272, 288, 3, 1, 1),   square(12, 14, 256, 272, 3, 1, 1), square(2, 9, 32, 48, 3, 2, 1),
-      square(2, 10, 17, 33, 3, 2, 1),    square(1, 19, 3, 20, 7, 2, 3),    square(2, 8, 12, 9, 5, 3, 2),
-      square(1, 5, 4, 6, 2, 3, 0),       square(1, 4, 8, 8, 4, 1, 3),      square(1, 3, 5, 7, 1, 2, 1),
+      square(2, 7, 64, 80, 1, 1, 0),   square(1, 1, 16, 16, 1, 1, 0),     square(3, 9, 20, 30, 1, 2, 0),
+      square(2, 8, 300, 70, 1, 1, 0),  square(1, 7, 64, 64, 3, 1, 1),     square(2, 4, 16, 32, 3, 1, 1),
+      square(1, 1, 32, 16, 3, 1, 1),   square(2, 13, 48, 80, 3, 1, 1),    square(1, 12, 16, 16, 3, 1, 0),
+      square(1, 6, 16, 48, 3, 1, 2),   square(9, 14, 32, 32, 3, 1, 1),    square(1, 40, 64, 16, 3, 1, 1),
+      square(2, 5, 272, 288, 3, 1, 1), square(12, 14, 256, 272, 3, 1, 1), square(2, 9, 32, 48, 3, 2, 1),
+      square(2, 10, 17, 33, 3, 2, 1),  square(1, 19, 3, 20, 7, 2, 3),     square(2, 8, 12, 9, 5, 3, 2),
+      square(1, 5, 4, 6, 2, 3, 0),     square(1, 4, 8, 8, 4, 1, 3),       square(1, 3, 5, 7, 1, 2, 1),
   };
   shapes.push_back({.n = 2, .h = 7, .w = 11, .c = 32, .k = 48, .r = 3, .s = 3, .pad_h = 1, .pad_w = 1});
-  shapes.push_back({.n = 2, .h = 9, .w = 6, .c = 10, .k = 12, .r = 3, .s = 2, .stride_h = 2, .stride_w = 3, .pad_h = 1});
+  shapes.push_back(
+      {.n = 2, .h = 9, .w = 6, .c = 10, .k = 12, .r = 3, .s = 2, .stride_h = 2, .stride_w = 3, .pad_h = 1});
   return shapes;
 }
 
@@ -176,7 +177,7 @@ TEST(ConvAlgorithms, ResNet50TakesWinogradForItsThirteenAndOneDnnWhereItIsFaster
   for (const bench::NamedConvolution& convolution : bench::resnet50_convolutions(16)) {
     const ConvAlgorithm forward = conv2d_select(convolution.shape, ConvDirection::forward);
     if (forward == ConvAlgorithm::winograd) winograd += convolution.count;
-    if (convolution.name == "stem") EXPECT_EQ(forward, ConvAlgorithm::onednn);
+    EXPECT_TRUE(convolution.name != "stem" || forward == ConvAlgorithm::onednn);
   }
   EXPECT_EQ(winograd, 13);
 }
@@ -198,7 +199,8 @@ TEST(ConvAlgorithms, ScratchMemoryOfResNet50IsBounded) {
 }
 
 TEST(Patches, AreTheDefinitionsPixels) {
-  const Conv2dShape shape{.n = 2, .h = 5, .w = 6, .c = 3, .k = 1, .r = 3, .s = 2, .stride_h = 2, .pad_h = 2, .pad_w = 1};
+  const Conv2dShape shape{
+      .n = 2, .h = 5, .w = 6, .c = 3, .k = 1, .r = 3, .s = 2, .stride_h = 2, .pad_h = 2, .pad_w = 1};
   const std::vector<float> x = uniform<float>(shape.x_numel(), 5);
   const Patches patches = patches_of(x.data(), shape);
   const int64_t depth = patches.depth();

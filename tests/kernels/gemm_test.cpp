@@ -88,7 +88,8 @@ TEST(Gemm, RowsAgreeWithTheReference) {
     gemm_rows(product);
     std::vector<double> want;
     for (int64_t i = m.rows; i-- > 0;) {
-      for (int64_t j = 0; j < m.columns; ++j) want.push_back(0.5 + 2 * m.product[static_cast<size_t>(i * m.columns + j)]);
+      for (int64_t j = 0; j < m.columns; ++j)
+        want.push_back(0.5 + 2 * m.product[static_cast<size_t>(i * m.columns + j)]);
     }
     ExpectClose(got, want, tolerance<float>(2 * m.depth, OpClass::matmul));
   }
