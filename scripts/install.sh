@@ -45,13 +45,14 @@ install_packages() {
     >/dev/null || fail "apt-get could not install: $(missing_packages "$@" | tr '\n' ' ')"
 }
 
-# build_preset NAME TARGET...: configures and builds.
+# build_preset NAME TARGET...: configures, with the flags in the array cmake_flags, and builds.
+cmake_flags=()
 build_preset() {
   local preset=$1 log
   shift
   log=build/$preset/configure.log
   mkdir -p "build/$preset"
-  cmake --preset "$preset" >"$log" 2>&1 || {
+  cmake --preset "$preset" "${cmake_flags[@]}" >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     fail "cmake could not configure preset $preset; all of its output is in $log"
   }
