@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <source_location>
 
 #include "data/openers.h"
 #include "engine/core/error.h"
@@ -10,7 +9,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Where the sources were when this was compiled; a build that is not moved finds its own tree.
-fs::path source_folder() { return fs::path(std::source_location::current().file_name()).parent_path() / "samples"; }
+fs::path source_folder() { return fs::path(__FILE__).parent_path() / "samples"; }
 
 fs::path installed_folder() {
   std::error_code ignored;

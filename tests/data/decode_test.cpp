@@ -44,6 +44,12 @@ int check_case(const std::string& id) {
   return files;
 }
 
+/// Leaves other bytes than zero where the next call's local variables will lie.
+[[gnu::noinline]] void soil_stack() {
+  std::array<volatile uint8_t, 1 << 16> soil;
+  for (volatile uint8_t& byte : soil) byte = 0xAB;
+}
+
 int64_t peak_kib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -77,11 +83,10 @@ TEST(Cases, H_IMG_04_SixteenBitPng) {
 TEST(Cases, H_IMG_05_PalettePng) {
   EXPECT_EQ(check_case("H-IMG-05"), 3);
   EXPECT_EQ(decode_case("H-IMG-05/pal8_trns.png").pixels, decode_case("H-IMG-05/pal8.png").pixels);
-  // The last pixel's index is past the palette: black.
+  // The last pixel's index, 9, is past the palette: black.
+  soil_stack();
   const Image image = decode_case("H-IMG-05/pal_index_out_of_range.png");
-  int black = 0;
-  for (int x = 0; x < image.width; ++x) black += pixel(image, x, 0) == Colour{0, 0, 0};
-  EXPECT_GE(black, 1);
+  EXPECT_EQ(pixel(image, 3, 0), (Colour{0, 0, 0}));
 }
 
 TEST(Cases, H_IMG_06_ContentDecides) {
@@ -152,6 +157,7 @@ TEST(Decode, ABmpIndexPastItsPaletteIsBlack) {
                                 0,   1,   0,  0, 0, 1, 0, 8, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0, 0, 0,
                                 0,   0,   0,  0, 1, 0, 0, 0, 0, 0, 0,  0, 1, 2, 3,  0, 0, 7, 0, 0};
   Image image;
+  soil_stack();
   decode_image(bytes, "two.bmp", {}, image);
   EXPECT_EQ(image.pixels, (std::vector<uint8_t>{3, 2, 1, 0, 0, 0}));
 }

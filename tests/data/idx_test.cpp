@@ -104,8 +104,8 @@ TEST(Idx, SizesAreCheckedAgainstTheHeader) {
   expect_data_error([&] { parse(idx({0x803, 2, 3, 4}, 25)); }, {"25 bytes"});
   expect_data_error([&] { parse(idx({0x803, 3, 2, 2}, 12)); }, {"2 labels", "3"});
   expect_data_error([&] { parse(idx({0x803, 2, 0, 4}, 0)); }, {"extent of 0"});
-  // The product is 2^64 and a little: it must not wrap around.
-  expect_data_error([&] { parse(idx({0x803, 2, 0x80000000, 0xFFFFFFFF}, 24)); }, {"24 bytes"});
+  // The product is 2^64: it must not wrap around to nothing.
+  expect_data_error([&] { parse(idx({0x803, 0x80000000, 0x80000000, 4}, 0)); }, {"0 bytes behind the header"});
 }
 
 TEST(Idx, GzipMembersAreJoinedAndJunkIsRefused) {
