@@ -53,8 +53,8 @@ void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Te
   dispatch_cpu(
       x.dtype(), "conv2d",
       [&] {
-        kernels::conv2d_forward_fast(x.data<float>(), weight.data<float>(), data_or_null<float>(bias),
-                                       y.data<float>(), shape);
+        kernels::conv2d_forward_fast(x.data<float>(), weight.data<float>(), data_or_null<float>(bias), y.data<float>(),
+                                     shape);
       },
       [&]<typename T>() {
         kernels::conv2d_forward_cpu<T>(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
@@ -78,7 +78,7 @@ void backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_
       x.dtype(), "conv2d",
       [&] {
         kernels::conv2d_backward_weights_fast(x.data<float>(), grad_y.data<float>(), grad_weight.data<float>(),
-                                                data_or_null<float>(grad_bias), shape);
+                                              data_or_null<float>(grad_bias), shape);
       },
       [&]<typename T>() {
         kernels::conv2d_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(),
