@@ -7,13 +7,14 @@
 namespace engine::kernels {
 namespace {
 
-// Measured on an Ice Lake core (AVX-512, 185 GFLOP/s of FP32), ResNet-50 at batch 4 to 16, in GFLOP/s of a direct
-// convolution, forward / backward-data / backward-weights:
-//   3x3 stride 1   winograd 170-290 / 160-300 / 165-270, gemm 80-135, oneDNN 65-139 / 68-89 / 58-118
-//   3x3 stride 2   gemm 105-120 / 99-123 / 92-104,        oneDNN 70-126 / 69-82 / 40-58
-//   1x1            gemm 80-134 / 80-134 / 75-125,         oneDNN 77-136 / 52-134 / 52-90
-//   7x7 stem       gemm 84 / - / 57,                      oneDNN 100-147 / - / 41-59
-// oneDNN's forward 1x1 is as fast as gemm in the mean; gemm wins where pictures do not fit into the cache.
+// Measured on one Ice Lake core (AVX-512, 185 GFLOP/s of FP32) that other programs shared, ResNet-50 at batch 16, sums
+// over each group in GFLOP/s of a direct convolution, forward / backward-data / backward-weights:
+//   3x3 stride 1   winograd 222 / 227 / 186   oneDNN 128 /  83 / 107
+//   3x3 stride 2   gemm     115 / 118 / 104   oneDNN 117 /  80 /  51
+//   1x1 stride 1   gemm     119 / 117 / 105   oneDNN 118 / 104 /  76
+//   1x1 stride 2   gemm     113 /  97 / 105   oneDNN 107 /  83 /  68
+//   7x7 stem       gemm      84 /   - /  59   oneDNN 131 /   - /  58
+// Forward the two are equal but for the stem; gemm takes them all, so that no primitives need be made.
 
 // Below that many tiles the transforms of the filters cost more than they save.
 constexpr int64_t kWinogradTiles = 32;
@@ -21,11 +22,17 @@ constexpr int64_t kWinogradTiles = 32;
 // With fewer channels oneDNN's kernels, which keep pixels in their vectors, beat products of short rows.
 constexpr int64_t kFewestChannels = 16;
 
+// Weight gradients are rows of whole patches, [r, s, c], so there few channels do no harm where the filter is large.
+constexpr int64_t kLongPatch = 128;
+
 }  // namespace
 
-ConvAlgorithm conv2d_select(const Conv2dShape& shape, ConvDirection) {
+ConvAlgorithm conv2d_select(const Conv2dShape& shape, ConvDirection direction) {
   if (!kWideVectors || !conv2d_gemm_takes(shape)) return ConvAlgorithm::onednn;
   if (conv2d_winograd_takes(shape) && conv2d_winograd_tiles(shape) >= kWinogradTiles) return ConvAlgorithm::winograd;
+  if (direction == ConvDirection::backward_weights && shape.r * shape.s * shape.c >= kLongPatch) {
+    return ConvAlgorithm::gemm;
+  }
   const bool few = shape.c < kFewestChannels || shape.k < kFewestChannels;
   return few ? ConvAlgorithm::onednn : ConvAlgorithm::gemm;
 }
