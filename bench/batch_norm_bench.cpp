@@ -66,18 +66,19 @@ struct Tensors {
   BatchNormForward<float> forward;
 };
 
-void count(benchmark::State& state, const Case& shape, int passes) {
-  report_bytes(state, shape.rows * shape.channels * passes * static_cast<int64_t>(sizeof(float)));
+void count(benchmark::State& state, const Case& shape, int passes, const Stopwatch& stopwatch) {
+  report_bytes(state, shape.rows * shape.channels * passes * static_cast<int64_t>(sizeof(float)), stopwatch.seconds());
   state.counters["per_step"] = shape.count;
 }
 
 void forward(benchmark::State& state, const Case& shape) {
   Tensors t(shape);
+  const Stopwatch stopwatch;
   for (auto _ : state) {
     kernels::batch_norm_forward_fast(t.forward);
     benchmark::ClobberMemory();
   }
-  count(state, shape, shape.residual ? 4 : 3);
+  count(state, shape, shape.residual ? 4 : 3, stopwatch);
 }
 
 void backward(benchmark::State& state, const Case& shape) {
@@ -97,11 +98,12 @@ void backward(benchmark::State& state, const Case& shape) {
   args.grad_gamma = t.grad_gamma.data();
   args.grad_beta = t.grad_beta.data();
   args.workspace = t.forward.workspace;
+  const Stopwatch stopwatch;
   for (auto _ : state) {
     kernels::batch_norm_backward_fast(args);
     benchmark::ClobberMemory();
   }
-  count(state, shape, shape.residual ? 7 : 5);
+  count(state, shape, shape.residual ? 7 : 5, stopwatch);
 }
 
 const bool kRegistered = [] {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bench/support/machine.h"
+#include "bench/support/stopwatch.h"
 #include "engine/core/random.h"
 #include "engine/train/train_step.h"
 #include "kernels/common/onednn.h"
@@ -80,12 +81,14 @@ void run(benchmark::State& state, const StepCase& step_case) {
     fixture = std::make_unique<TrainFixture>(step_case);
     made_for = wanted;
   }
+  const Stopwatch stopwatch;
   for (auto _ : state) fixture->step();
+  const double seconds = stopwatch.seconds();
   using benchmark::Counter;
   const auto steps = static_cast<double>(state.iterations());
   const double peak = peak_flops(kernels::max_threads());
   state.counters["images_per_second"] = Counter(steps * static_cast<double>(step_case.batch), Counter::kIsRate);
-  state.counters["share_of_peak"] = Counter(steps * fixture->operations() / peak, Counter::kIsRate);
+  state.counters["share_of_peak"] = steps * fixture->operations() / seconds / peak;
   state.counters["peak_memory_bytes"] =
       static_cast<double>(memory_stats().peak_total + kernels::onednn_scratch_bytes());
 }

@@ -9,7 +9,7 @@ version=2023.2.0
 build=$PWD/build/onednn3
 root=$build/root
 wheels=${ONEDNN3_WHEELS:-$build/wheels}
-tests=(conv2d matmul)
+tests=(conv2d conv2d_algorithms gemm matmul)
 
 mkdir -p "$build"
 if ! compgen -G "$wheels/onednn_devel_cpu_gomp-$version-*.whl" >/dev/null; then

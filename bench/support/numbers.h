@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/support/machine.h"
+#include "bench/support/stopwatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/common/philox.h"
 
@@ -38,11 +39,11 @@ inline Floats random_floats(int64_t count, uint64_t seed) {
 
 /// Counters of a kernel that is bound by memory: the bytes it moves at least, a second, and their share of the copy
 /// bandwidth with as many threads. Above 1 where the tensors fit into the cache.
-inline void report_bytes(benchmark::State& state, int64_t bytes_a_call) {
+inline void report_bytes(benchmark::State& state, int64_t bytes_a_call, double seconds) {
   using benchmark::Counter;
   const double bytes = static_cast<double>(bytes_a_call) * static_cast<double>(state.iterations());
   state.counters["bytes/s"] = Counter(bytes, Counter::kIsRate);
-  state.counters["of_copy"] = Counter(bytes / copy_bandwidth(kernels::max_threads()), Counter::kIsRate);
+  state.counters["of_copy"] = bytes / seconds / copy_bandwidth(kernels::max_threads());
 }
 
 /// Registers the benchmark of a kernel that is bound by memory. prepare() makes the operands and returns the call to
@@ -52,11 +53,12 @@ bool register_memory_benchmark(const std::string& name, int64_t bytes_a_call, Pr
   benchmark::RegisterBenchmark(name.c_str(),
                                [bytes_a_call, prepare](benchmark::State& state) {
                                  auto call = prepare();
+                                 const Stopwatch stopwatch;
                                  for (auto _ : state) {
                                    call();
                                    benchmark::ClobberMemory();
                                  }
-                                 report_bytes(state, bytes_a_call);
+                                 report_bytes(state, bytes_a_call, stopwatch.seconds());
                                })
       ->Unit(benchmark::kMicrosecond)
       ->UseRealTime();
