@@ -10,6 +10,16 @@ namespace {
 constexpr int64_t kGrain = 1 << 15;
 constexpr int64_t kBlock = 16;  // channels that a thread sums at a time: a cache line of floats
 
+// `width` is a constant for whole blocks, which lets the sums stay in registers.
+template <typename T>
+void sum_block(const T* grad_y, T* grad_bias, int64_t rows, int64_t channels, int64_t width) {
+  std::array<double, kBlock> sums{};
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = 0; c < width; ++c) sums[static_cast<size_t>(c)] += grad_y[row * channels + c];
+  }
+  for (int64_t c = 0; c < width; ++c) grad_bias[c] = static_cast<T>(sums[static_cast<size_t>(c)]);
+}
+
 }  // namespace
 
 template <typename T>
@@ -29,13 +39,11 @@ void bias_backward_cpu(const T* grad_y, T* grad_bias, int64_t rows, int64_t chan
   const int64_t blocks = (channels + kBlock - 1) / kBlock;
   parallel_for(blocks, std::max<int64_t>(kGrain / (rows * kBlock), 1), [=](int64_t begin, int64_t end) {
     for (int64_t first = begin * kBlock; first < std::min(end * kBlock, channels); first += kBlock) {
-      const int64_t width = std::min(kBlock, channels - first);
-      std::array<double, kBlock> sums{};
-      for (int64_t row = 0; row < rows; ++row) {
-        const T* values = grad_y + row * channels + first;
-        for (int64_t c = 0; c < width; ++c) sums[static_cast<size_t>(c)] += values[c];
+      if (channels - first >= kBlock) {
+        sum_block(grad_y + first, grad_bias + first, rows, channels, kBlock);
+      } else {
+        sum_block(grad_y + first, grad_bias + first, rows, channels, channels - first);
       }
-      for (int64_t c = 0; c < width; ++c) grad_bias[first + c] = static_cast<T>(sums[static_cast<size_t>(c)]);
     }
   });
 }
