@@ -1,6 +1,4 @@
 #include <cassert>
-#include <cmath>
-#include <type_traits>
 
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/normalise.h"

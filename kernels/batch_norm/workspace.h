@@ -67,8 +67,7 @@ class BatchNormWorkspace {
   int64_t rows_, channels_, parts_;
 };
 
-/// Fills saved and running statistics of a batch and scale = gamma * invstd, [channels]; x, y and residual aside, the
-/// members of args.
+/// Takes the statistics of args.x, writes args' saved and running ones, and fills scale = gamma * invstd, [channels].
 void save_batch_statistics(const BatchNormForward<float>& args, const BatchNormWorkspace& workspace, float* scale);
 
 /// Vectors of [channels]: grad_x = g * scale + (x - mean) * slope + offset, g the masked grad_y.
