@@ -9,7 +9,7 @@
 namespace engine::data {
 namespace {
 
-constexpr size_t kChunk = size_t{1} << 20;
+constexpr size_t kChunk = size_t{1} << 16;
 
 [[noreturn]] void fail(const std::string& name, const std::string& got) {
   throw DataError(

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 
 #include "engine/ops/add.h"
@@ -196,9 +195,12 @@ std::string text_of(const std::filesystem::path& path) {
 
 /// Functions that a header of engine/ops declares and that return a tensor.
 std::set<std::string> ops_in(const std::string& header) {
-  static const std::regex declaration("(^|\n)Tensor ([a-z0-9_]+)\\(");
+  const std::string start = "\nTensor ";
   std::set<std::string> found;
-  for (std::sregex_iterator it(header.begin(), header.end(), declaration), end; it != end; ++it) found.insert((*it)[2]);
+  for (size_t at = header.find(start); at != std::string::npos; at = header.find(start, at + 1)) {
+    const size_t name = at + start.size();
+    found.insert(header.substr(name, header.find('(', name) - name));
+  }
   return found;
 }
 
