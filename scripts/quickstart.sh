@@ -36,4 +36,4 @@ say "what it says about three validation photos, best guess first (the folder is
 
 top1=$(sed -n 's/.*"kind": *"eval".*"val_top1": *\([0-9.]*\).*/\1/p' "$output/metrics.jsonl" | tail -n 1)
 say "results are in $output: metrics.jsonl, TensorBoard events, best.safetensors, last.safetensors"
-say "done in $((SECONDS - began)) s: $top1 % of the validation photos are recognised"
+say "done in $((SECONDS - began)) s: $(LC_ALL=C printf '%.2f' "$top1") % of the validation photos are recognised"

@@ -35,7 +35,7 @@ bool weights_finite(const TrainedParts& parts) {
 }
 
 TrainStep::TrainStep(const TrainedParts& parts, const TrainStepOptions& options)
-    : parts_(parts), options_(options), kept_buffers_(parts.model->buffers()) {
+    : parts_(parts), options_(options), buffers_(parts.model->buffers()), kept_buffers_(buffers_) {
   for (NamedTensor& buffer : kept_buffers_) buffer.tensor = buffer.tensor.clone(MemoryCategory::workspace);
 }
 
@@ -81,13 +81,11 @@ StepOutcome TrainStep::finish(double lr) {
 }
 
 void TrainStep::keep_buffers() {
-  const std::vector<NamedTensor> buffers = parts_.model->buffers();
-  for (size_t i = 0; i < buffers.size(); ++i) kept_buffers_[i].tensor.copy_from(buffers[i].tensor);
+  for (size_t i = 0; i < buffers_.size(); ++i) kept_buffers_[i].tensor.copy_from(buffers_[i].tensor);
 }
 
 void TrainStep::restore_buffers() {
-  const std::vector<NamedTensor> buffers = parts_.model->buffers();
-  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor.copy_from(kept_buffers_[i].tensor);
+  for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].tensor.copy_from(kept_buffers_[i].tensor);
 }
 
 std::string first_nonfinite_layer(Module& model, const Batch& batch) {

@@ -47,7 +47,8 @@ class TrainStep {
   StepOutcome current_;
   bool suspect_found_ = false;
   bool started_ = false;
-  std::vector<NamedTensor> kept_buffers_;
+  std::vector<NamedTensor> buffers_;       // the model's
+  std::vector<NamedTensor> kept_buffers_;  // as they were before the step
 };
 
 /// Whether all weights and running statistics are finite: an update by finite gradients can overflow.
