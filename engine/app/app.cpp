@@ -10,6 +10,8 @@
 #include "engine/app/standard_output.h"
 #include "engine/core/error.h"
 #include "engine/core/log.h"
+#include "kernels/common/cuda_error.h"
+#include "kernels/common/library_handles.h"
 
 namespace engine {
 namespace {
@@ -63,6 +65,10 @@ int run_app(std::span<const std::string> words) {
   } catch (const Error& error) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return report(error.what() + hint, error.code());
+  } catch (const kernels::CudaError& error) {
+    return report(fmt::format("device: {}: got a failure, expected none", error.what()), ExitCode::device);
+  } catch (const kernels::LibraryError& error) {
+    return report(error.what(), ExitCode::device);
   } catch (const std::bad_alloc&) {
     return report("memory: host: got no more from the system, expected enough; try a smaller --batch-size",
                   ExitCode::out_of_memory);

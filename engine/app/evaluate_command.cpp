@@ -6,6 +6,7 @@
 #include "engine/app/data_parts.h"
 #include "engine/app/json_text.h"
 #include "engine/app/loaded_model.h"
+#include "engine/app/open_device.h"
 #include "engine/app/progress_display.h"
 #include "engine/app/standard_output.h"
 #include "engine/core/error.h"
@@ -30,6 +31,7 @@ int evaluate_command(const CommandLine& line) {
                                 escaped(config.data.data_path), data.sets.classes.size(), loaded.num_classes));
   }
   log_info("data: {}", data.sets.summary);
+  move_to(*loaded.module, open_device(config));
   ProgressDisplay progress(stdout, json ? ProgressStyle::none : progress_style(stdout, false));
   const EvalReport report = run_evaluation(*loaded.module, *data.validation, &progress);
   progress.clear();

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "data/dataset.h"
+#include "kernels/common/device.h"
 #include "models/registry.h"
 
 namespace engine {
@@ -152,7 +153,8 @@ std::vector<Flag> where() {
   return {
       {.name = "device",
        .target = [](Settings& s) -> std::string& { return s.run.device; },
-       .help = "auto or cpu; this build computes on the CPU",
+       .help = kernels::kBuiltWithCuda ? "auto, cpu, cuda or cuda:N; auto is a GPU where one works"
+                                       : "auto, cpu, emulated or emulated:N; auto is the CPU",
        .shown_default = "auto",
        .metavar = "DEVICE",
        .commands = kModels},
@@ -291,6 +293,7 @@ std::vector<Flag> make_flag_table() {
   add("Data", data_source());
   add("Pictures", pictures());
   add("Where", where());
+  add("Device", device_flags());
   add("How long", how_long());
   add("Batch", batch());
   add("Optimizer", optimizer_flags());

@@ -20,4 +20,7 @@ std::vector<Flag> optimizer_flags();
 std::vector<Flag> regularisation_flags();
 std::vector<Flag> schedule_flags();
 
+/// Its part about the device that this build has beside the CPU.
+std::vector<Flag> device_flags();
+
 }  // namespace engine

@@ -12,6 +12,7 @@
 #include "engine/app/data_parts.h"
 #include "engine/app/json_text.h"
 #include "engine/app/loaded_model.h"
+#include "engine/app/open_device.h"
 #include "engine/app/standard_output.h"
 #include "engine/autograd/node.h"
 #include "engine/core/error.h"
@@ -39,7 +40,7 @@ class Predictor {
     const Tensor input = Tensor::empty(Shape{1, transform_.height(), transform_.width(), transform_.channels()});
     // The evaluation transform draws no random numbers.
     transform_.apply(image_, RandomStream(0, RandomPurpose::augment), scratch_, input.data<float>());
-    return loaded_.module->forward(input).to_vector<float>();
+    return loaded_.module->forward(input.to(device_of(*loaded_.module))).to_vector<float>();
   }
 
   std::string class_name(size_t index) const {
@@ -114,6 +115,7 @@ int predict_command(const CommandLine& line) {
   LoadedModel loaded = load_model(line);
   omp_set_num_threads(loaded.settings.run.threads);
   fill_in_normalization(loaded.settings.run, *loaded.info);
+  move_to(*loaded.module, open_device(loaded.settings.run));
   Predictor predictor(loaded, *loaded.info);
   const CommandSettings& command = loaded.settings.command;
   Json predictions = Json::array();

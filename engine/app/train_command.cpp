@@ -9,6 +9,7 @@
 
 #include "engine/app/commands.h"
 #include "engine/app/data_parts.h"
+#include "engine/app/open_device.h"
 #include "engine/app/options.h"
 #include "engine/app/progress_display.h"
 #include "engine/app/signals.h"
@@ -126,6 +127,7 @@ std::string last_line(const RunResult& result, const std::string& folder) {
 struct Run {
   Settings settings;
   std::optional<OutputFolder> folder;
+  Device device;
   DataParts data;
   std::unique_ptr<Module> model;
 };
@@ -134,6 +136,7 @@ void prepare(Run& run) {
   TrainConfig& config = run.settings.run;
   const models::ModelInfo& info = models::find_model(config.model);
   omp_set_num_threads(config.threads);
+  run.device = open_device(config);
   run.folder.emplace(config.output);
   run.data = open_data(config, info, {}, true);
   config.num_classes = decide_num_classes(config, run.data.sets.classes);
@@ -152,6 +155,7 @@ int train_command(const CommandLine& line) {
   ProgressDisplay progress(stdout, progress_style(stdout, config.output.quiet));
   const LogObserver observer(progress);
   RunParts parts;
+  parts.device = run.device;
   parts.model = run.model.get();
   parts.train = run.data.train.get();
   parts.validation = run.data.validation.get();

@@ -16,7 +16,10 @@ size_t at(int index) { return static_cast<size_t>(index); }
 }  // namespace
 
 Gradients::Gradients(Node& node, std::vector<Tensor> outputs)
-    : node_(node), outputs_(std::move(outputs)), inputs_(node.inputs().size()) {}
+    : node_(node), outputs_(std::move(outputs)), inputs_(node.inputs().size()) {
+  const auto first = std::find_if(outputs_.begin(), outputs_.end(), [](const Tensor& t) { return t.defined(); });
+  if (first != outputs_.end()) device_ = first->device();
+}
 
 const Tensor& Gradients::output(int index) const { return outputs_.at(at(index)); }
 
@@ -33,7 +36,7 @@ Tensor Gradients::target(int index, const Shape& shape, DType dtype) {
       meta->grad.shape() == shape) {
     return meta->grad;
   }
-  return Tensor::empty(shape, dtype);
+  return Tensor::empty(shape, dtype, MemoryCategory::activations, device_);
 }
 
 void Gradients::set(int index, Tensor gradient) { inputs_.at(at(index)) = std::move(gradient); }

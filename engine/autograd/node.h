@@ -42,7 +42,7 @@ class Gradients {
   /// Whether the gradient of an input is wanted.
   bool wanted(int index) const;
   /// Where the gradient of an input should be written: the leaf's own memory where it may be overwritten now, else new
-  /// memory. Give the tensor to set() when done.
+  /// memory on the device of the outputs' gradients. Give the tensor to set() when done.
   Tensor target(int index, const Shape& shape, DType dtype);
   /// Hands over the gradient of an input.
   void set(int index, Tensor gradient);
@@ -51,6 +51,7 @@ class Gradients {
 
  private:
   Node& node_;
+  Device device_;
   std::vector<Tensor> outputs_;
   std::vector<Tensor> inputs_;
 };

@@ -57,30 +57,29 @@ class HostAllocator {
     // Compared first: a size near the largest int64 cannot be rounded up.
     void* pointer = bytes > memory_limit() ? nullptr : take(rounded(bytes));
     if (pointer == nullptr) throw OutOfMemoryError(shortage(bytes, category), kHint);
-    count(category, rounded(bytes));
+    account_.count(category, rounded(bytes));
     return pointer;
   }
 
   void free(void* pointer, int64_t bytes, MemoryCategory category) noexcept {
     const std::lock_guard lock(mutex_);
     give_back(pointer, rounded(bytes));
-    count(category, -rounded(bytes));
+    account_.count(category, -rounded(bytes));
   }
 
   void count_external(MemoryCategory category, int64_t bytes) {
     const std::lock_guard lock(mutex_);
-    count(category, bytes);
+    account_.count(category, bytes);
   }
 
   MemoryStats stats() {
     const std::lock_guard lock(mutex_);
-    return stats_;
+    return account_.stats();
   }
 
   void reset_peaks() {
     const std::lock_guard lock(mutex_);
-    stats_.peak = stats_.live;
-    stats_.peak_total = stats_.live_total;
+    account_.reset_peaks();
   }
 
  private:
@@ -89,7 +88,7 @@ class HostAllocator {
 
 #ifdef ENGINE_SANITIZED
   void* take(int64_t bytes) {
-    if (bytes > memory_limit() - stats_.live_total) return nullptr;
+    if (bytes > memory_limit() - account_.stats().live_total) return nullptr;
     return std::aligned_alloc(kAlignment, static_cast<size_t>(bytes));
   }
   void give_back(void* pointer, int64_t) { std::free(pointer); }
@@ -110,29 +109,15 @@ class HostAllocator {
   Arena arena_{memory_limit()};
 #endif
 
-  void count(MemoryCategory category, int64_t bytes) {
-    const auto i = static_cast<size_t>(category);
-    stats_.live[i] += bytes;
-    stats_.peak[i] = std::max(stats_.peak[i], stats_.live[i]);
-    stats_.live_total += bytes;
-    stats_.peak_total = std::max(stats_.peak_total, stats_.live_total);
-  }
-
   std::string shortage(int64_t bytes, MemoryCategory category) const {
-    std::string used;
-    for (size_t i = 0; i < kMemoryCategories; ++i) {
-      if (stats_.live[i] == 0) continue;
-      used += fmt::format("{}{} {:.1f} MiB", used.empty() ? "" : ", ", name_of(static_cast<MemoryCategory>(i)),
-                          static_cast<double>(stats_.live[i]) / 0x1p20);
-    }
     return fmt::format(
         "out of memory: cpu: requested {:.1f} MiB for {}, expected at most {:.1f} MiB in all; in use: {}",
         static_cast<double>(bytes) / 0x1p20, name_of(category), static_cast<double>(memory_limit()) / 0x1p20,
-        used.empty() ? "nothing" : used);
+        account_.in_use());
   }
 
   std::mutex mutex_;
-  MemoryStats stats_;
+  detail::MemoryAccount account_;
 };
 
 HostAllocator& host_allocator() {
@@ -161,8 +146,12 @@ const char* name_of(MemoryCategory category) {
   throw Error("[memory] no such category");
 }
 
-MemoryStats memory_stats() { return host_allocator().stats(); }
-void reset_memory_peaks() { host_allocator().reset_peaks(); }
+MemoryStats memory_stats(Device device) {
+  return device.is_cpu() ? host_allocator().stats() : detail::device_memory_stats(device);
+}
+void reset_memory_peaks(Device device) {
+  device.is_cpu() ? host_allocator().reset_peaks() : detail::reset_device_memory_peaks(device);
+}
 
 void count_external_memory(MemoryCategory category, int64_t bytes) { host_allocator().count_external(category, bytes); }
 
@@ -172,6 +161,29 @@ int64_t memory_limit() {
 }
 
 namespace detail {
+
+void MemoryAccount::count(MemoryCategory category, int64_t bytes) {
+  const auto i = static_cast<size_t>(category);
+  stats_.live[i] += bytes;
+  stats_.peak[i] = std::max(stats_.peak[i], stats_.live[i]);
+  stats_.live_total += bytes;
+  stats_.peak_total = std::max(stats_.peak_total, stats_.live_total);
+}
+
+void MemoryAccount::reset_peaks() {
+  stats_.peak = stats_.live;
+  stats_.peak_total = stats_.live_total;
+}
+
+std::string MemoryAccount::in_use() const {
+  std::string used;
+  for (size_t i = 0; i < kMemoryCategories; ++i) {
+    if (stats_.live[i] == 0) continue;
+    used += fmt::format("{}{} {:.1f} MiB", used.empty() ? "" : ", ", name_of(static_cast<MemoryCategory>(i)),
+                        static_cast<double>(stats_.live[i]) / 0x1p20);
+  }
+  return used.empty() ? "nothing" : used;
+}
 
 void* allocate_host(int64_t bytes, MemoryCategory category) {
   return bytes == 0 ? nullptr : host_allocator().allocate(bytes, category);

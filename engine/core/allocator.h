@@ -8,6 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+
+#include "engine/core/device.h"
 
 namespace engine {
 
@@ -26,8 +29,9 @@ struct MemoryStats {
   int64_t peak_total = 0;
 };
 
-MemoryStats memory_stats();
-void reset_memory_peaks();
+/// Of one device.
+MemoryStats memory_stats(Device device = Device::cpu());
+void reset_memory_peaks(Device device = Device::cpu());
 
 /// Counts memory that somebody else holds for us (a library's scratch), e.g. as workspace. Negative when given back.
 void count_external_memory(MemoryCategory category, int64_t bytes);
@@ -36,9 +40,31 @@ void count_external_memory(MemoryCategory category, int64_t bytes);
 int64_t memory_limit();
 
 namespace detail {
+
+/// Bytes by category; not thread safe.
+class MemoryAccount {
+ public:
+  void count(MemoryCategory category, int64_t bytes);
+  void reset_peaks();
+  const MemoryStats& stats() const { return stats_; }
+  /// "parameters 97.5 MiB, gradients 97.5 MiB", "nothing"
+  std::string in_use() const;
+
+ private:
+  MemoryStats stats_;
+};
+
 /// At least 64-byte aligned; null for 0 bytes. Throws OutOfMemoryError with what was asked for and what is in use.
 void* allocate_host(int64_t bytes, MemoryCategory category);
 void free_host(void* pointer, int64_t bytes, MemoryCategory category) noexcept;
+
+/// Memory of an accelerator, at least 256-byte aligned, in the order of its compute_stream(): work enqueued there
+/// before the allocation, or after the release, does not see it. Null for 0 bytes. Throws OutOfMemoryError.
+void* allocate_device(int64_t bytes, MemoryCategory category, Device device);
+void free_device(void* pointer, int64_t bytes, MemoryCategory category, Device device) noexcept;
+MemoryStats device_memory_stats(Device device);
+void reset_device_memory_peaks(Device device);
+
 }  // namespace detail
 
 }  // namespace engine

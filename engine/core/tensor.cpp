@@ -5,6 +5,9 @@
 
 #include "engine/core/dispatch.h"
 #include "engine/core/error.h"
+#include "engine/core/stream.h"
+#include "kernels/common/cuda_error.h"
+#include "kernels/fill/fill.h"
 
 namespace engine {
 namespace {
@@ -23,15 +26,56 @@ void copy_strided(const Tensor& source, const char* from, char* to, int axis, in
   for (int64_t i = 0; i < count; ++i) copy_strided(source, from + i * step, to + i * inner, axis + 1, element);
 }
 
+/// Copies bytes where at least one side is an accelerator, in the order of its compute stream.
+void copy_bytes(const Tensor& target, const Tensor& source) {
+  const Device to = target.device(), from = source.device();
+  const Stream& stream = compute_stream(to.is_cpu() ? from : to);
+  const auto bytes = static_cast<size_t>(target.bytes());
+  use_device(stream.device());
+  if (!to.is_cpu() && !from.is_cpu() && to != from) {
+    // The source's work must be done; the two streams have no common order.
+    compute_stream(from).synchronize();
+    kernels::check_cuda(cudaMemcpyPeerAsync(target.raw(), to.index, source.raw(), from.index, bytes, stream.handle()),
+                        "cudaMemcpyPeerAsync");
+    return;
+  }
+  kernels::check_cuda(cudaMemcpyAsync(target.raw(), source.raw(), bytes, cudaMemcpyDefault, stream.handle()),
+                      "cudaMemcpyAsync");
+  if (to.is_cpu()) stream.synchronize();
+}
+
+void fill_on_device(const Tensor& tensor, double value) {
+  if (tensor.numel() == 0) return;
+  cudaStream_t stream = compute_stream(tensor.device()).handle();
+  use_device(tensor.device());
+  const auto element = static_cast<float>(value);
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return kernels::fill_cuda(element, tensor.data<float>(), tensor.numel(), stream);
+    case DType::f16:
+      return kernels::fill_cuda(element, tensor.data<kernels::Half>(), tensor.numel(), stream);
+    case DType::bf16:
+      return kernels::fill_cuda(element, tensor.data<kernels::BFloat16>(), tensor.numel(), stream);
+    default:
+      ENGINE_CHECK(value == 0, "[tensor] fill: got {} for {} on {}, expected 0", value, name_of(tensor.dtype()),
+                   name_of(tensor.device()));
+      kernels::check_cuda(cudaMemsetAsync(tensor.raw(), 0, static_cast<size_t>(tensor.bytes()), stream),
+                          "cudaMemsetAsync");
+  }
+}
+
 }  // namespace
 
 Storage::Storage(int64_t bytes, MemoryCategory category, Device device)
     : data_(nullptr), bytes_(bytes), category_(category), device_(device) {
-  if (device.kind != DeviceKind::cpu) throw DeviceError("memory of " + name_of(device) + ": not in this build");
-  data_ = static_cast<char*>(detail::allocate_host(bytes, category));
+  data_ = static_cast<char*>(device.is_cpu() ? detail::allocate_host(bytes, category)
+                                             : detail::allocate_device(bytes, category, device));
 }
 
-Storage::~Storage() { detail::free_host(data_, bytes_, category_); }
+Storage::~Storage() {
+  device_.is_cpu() ? detail::free_host(data_, bytes_, category_)
+                   : detail::free_device(data_, bytes_, category_, device_);
+}
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, MemoryCategory category, Device device) {
   Tensor tensor;
@@ -46,9 +90,15 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, MemoryCategory category, D
   return tensor;
 }
 
-Tensor Tensor::zeros(const Shape& shape, DType dtype, MemoryCategory category) {
-  Tensor tensor = empty(shape, dtype, category);
-  if (tensor.bytes() > 0) std::memset(tensor.raw(), 0, static_cast<size_t>(tensor.bytes()));
+Tensor Tensor::zeros(const Shape& shape, DType dtype, MemoryCategory category, Device device) {
+  Tensor tensor = empty(shape, dtype, category, device);
+  const auto bytes = static_cast<size_t>(tensor.bytes());
+  if (bytes == 0) return tensor;
+  if (device.is_cpu()) {
+    std::memset(tensor.raw(), 0, bytes);
+  } else {
+    kernels::check_cuda(cudaMemsetAsync(tensor.raw(), 0, bytes, compute_stream(device).handle()), "cudaMemsetAsync");
+  }
   return tensor;
 }
 
@@ -69,7 +119,7 @@ Tensor Tensor::from_vector(const Shape& shape, const std::vector<T>& values) {
 
 template <typename T>
 std::vector<T> Tensor::to_vector() const {
-  const Tensor source = contiguous();
+  const Tensor source = contiguous().to(Device::cpu());
   const T* first = source.data<T>();
   return std::vector<T>(first, first + numel());
 }
@@ -112,6 +162,7 @@ char* Tensor::raw() const {
 
 double Tensor::item() const {
   ENGINE_CHECK(numel() == 1, "[tensor] item: got {}, expected one element", shape_.str());
+  if (!device().is_cpu()) return to(Device::cpu()).item();
   return dispatch_all(dtype_, "item", [&]<typename T>() {
     if constexpr (sizeof(T) == 2) {
       return static_cast<double>(static_cast<float>(*data<T>()));
@@ -172,11 +223,23 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 Tensor Tensor::clone(MemoryCategory category) const {
   Tensor result = empty(shape_, dtype_, category, device());
   if (numel() == 0) return result;
-  if (is_contiguous()) {
+  if (!device().is_cpu()) {
+    ENGINE_CHECK(is_contiguous(), "[tensor] clone: got strides with gaps on {}, expected a contiguous tensor",
+                 name_of(device()));
+    copy_bytes(result, *this);
+  } else if (is_contiguous()) {
     std::memcpy(result.raw(), raw(), static_cast<size_t>(bytes()));
   } else {
     copy_strided(*this, raw(), result.raw(), 0, static_cast<int64_t>(size_of(dtype_)));
   }
+  return result;
+}
+
+Tensor Tensor::to(Device target) const {
+  if (device() == target) return *this;
+  const Tensor source = contiguous();
+  Tensor result = empty(shape_, dtype_, storage_->category(), target);
+  if (numel() > 0) copy_bytes(result, source);
   return result;
 }
 
@@ -190,11 +253,19 @@ void Tensor::copy_from(const Tensor& source) const {
   ENGINE_CHECK(source.shape_ == shape_ && source.dtype_ == dtype_, "[tensor] copy_from: got {} {}, expected {} {}",
                name_of(source.dtype_), source.shape_.str(), name_of(dtype_), shape_.str());
   ENGINE_CHECK(is_contiguous() && source.is_contiguous(), "[tensor] copy_from: expected contiguous tensors");
-  if (numel() > 0) std::memmove(raw(), source.raw(), static_cast<size_t>(bytes()));
+  if (numel() == 0) return;
+  if (device().is_cpu() && source.device().is_cpu()) {
+    std::memmove(raw(), source.raw(), static_cast<size_t>(bytes()));
+  } else if (raw() != source.raw()) {
+    copy_bytes(*this, source);
+  }
 }
 
 void Tensor::fill(double value) const {
   ENGINE_CHECK(is_contiguous(), "[tensor] fill: expected a contiguous tensor");
+  if (!device().is_cpu()) {
+    return fill_on_device(*this, value);
+  }
   dispatch_all(dtype_, "fill", [&]<typename T>() {
     T element;
     if constexpr (sizeof(T) == 2) {

@@ -13,7 +13,7 @@
 
 namespace engine {
 
-/// A block of memory; freed with its last owner.
+/// A block of memory; freed with its last owner, on an accelerator in the order of its compute stream.
 class Storage {
  public:
   Storage(int64_t bytes, MemoryCategory category, Device device);
@@ -45,8 +45,12 @@ class Tensor {
   static Tensor empty(const Shape& shape, DType dtype = DType::f32,
                       MemoryCategory category = MemoryCategory::activations, Device device = Device::cpu());
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32,
-                      MemoryCategory category = MemoryCategory::activations);
+                      MemoryCategory category = MemoryCategory::activations, Device device = Device::cpu());
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
+  /// Uninitialised, on this tensor's device.
+  Tensor new_empty(const Shape& shape, DType dtype, MemoryCategory category = MemoryCategory::activations) const {
+    return empty(shape, dtype, category, device());
+  }
   template <typename T>
   static Tensor from_vector(const Shape& shape, const std::vector<T>& values);
 
@@ -62,14 +66,15 @@ class Tensor {
   int64_t stride(int axis) const;
   bool is_contiguous() const;
 
-  /// First element. Throws engine::Error where T is not the tensor's type or the tensor is undefined.
+  /// First element, in the device's memory. Throws engine::Error where T is not the tensor's type or the tensor is
+  /// undefined.
   template <typename T>
   T* data() const {
     check_type(dtype_of<T>);
     return reinterpret_cast<T*>(raw());
   }
   char* raw() const;
-  /// The elements in order; for tests and small results.
+  /// The elements in order, after all work on the device's compute stream; for tests and small results.
   template <typename T>
   std::vector<T> to_vector() const;
   /// The one element of a tensor with a single element, as double.
@@ -87,9 +92,12 @@ class Tensor {
   Tensor contiguous() const;
   /// A contiguous copy without autograd state.
   Tensor clone(MemoryCategory category = MemoryCategory::activations) const;
+  /// A contiguous copy on another device without autograd state; itself where it is there already.
+  Tensor to(Device device) const;
   /// The same memory without autograd state.
   Tensor detach() const;
-  /// Overwrites the elements; the same shape and type, both contiguous.
+  /// Overwrites the elements; the same shape and type, both contiguous. Between devices in the order of the compute
+  /// stream; the host waits where it is the target, and may reuse its memory at once where it is the source.
   void copy_from(const Tensor& source) const;
   void fill(double value) const;
 

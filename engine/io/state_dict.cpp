@@ -73,6 +73,13 @@ void convert(DType from, const void* source, const Tensor& target) {
 /// Reads one tensor and brings it to the layout and type in memory; what can be read in place is.
 void load_one(const SafetensorsFile& file, const TensorInfo& info, const FileTensor& entry) {
   const Tensor& target = entry.tensor;
+  if (!target.device().is_cpu()) {
+    FileTensor on_host = entry;
+    on_host.tensor = Tensor::empty(target.shape(), target.dtype(), MemoryCategory::workspace);
+    load_one(file, info, on_host);
+    target.copy_from(on_host.tensor);
+    return;
+  }
   if (entry.layout == FileLayout::plain && info.dtype == target.dtype()) {
     file.read(info, bytes_of(target));
     return;
@@ -182,10 +189,17 @@ std::vector<SafetensorsEntry> file_entries(std::span<const FileTensor> tensors, 
     ENGINE_CHECK(tensor.tensor.is_contiguous(), "[state_dict] {}: got a strided view, expected a contiguous tensor",
                  tensor.name);
     SafetensorsEntry entry{prefix + tensor.name, tensor.tensor.dtype(), file_shape(tensor), {}, {}};
-    if (tensor.layout == FileLayout::plain) {
+    const bool on_host = tensor.tensor.device().is_cpu();
+    if (tensor.layout == FileLayout::plain && on_host) {
       entry.bytes = bytes_of(tensor.tensor);
+    } else if (tensor.layout == FileLayout::plain) {
+      entry.fill = [source = tensor.tensor](std::span<std::byte> out) {
+        const Tensor memory = source.to(Device::cpu());
+        std::memcpy(out.data(), memory.raw(), out.size());
+      };
     } else {
-      entry.fill = [memory = tensor.tensor, p = permutation_of(tensor)](std::span<std::byte> out) {
+      entry.fill = [source = tensor.tensor, p = permutation_of(tensor)](std::span<std::byte> out) {
+        const Tensor memory = source.to(Device::cpu());
         dispatch_floating(memory.dtype(), [&]<typename T>() {
           kernels::permute_channels_first_cpu(memory.data<T>(), reinterpret_cast<T*>(out.data()), p.outer, p.spatial,
                                               p.channels);

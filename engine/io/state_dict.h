@@ -17,7 +17,7 @@ namespace engine {
 /// A tensor and its place in a file.
 struct FileTensor {
   std::string name;                       ///< torchvision's, without prefix
-  Tensor tensor;                          ///< contiguous, in CPU memory; loading writes into it
+  Tensor tensor;                          ///< contiguous, on any device; loading writes into it
   FileLayout layout = FileLayout::plain;  ///< in memory, next to that in the file
   int64_t channels = 0;                   ///< of the flattened image, for flattened_linear
   bool optional = false;                  ///< may be missing in a file, and keeps its value then (num_batches_tracked)
@@ -29,8 +29,8 @@ std::vector<FileTensor> file_tensors(std::span<const NamedTensor> tensors);
 std::vector<FileTensor> file_tensors(const Module& model);
 
 /// Entries for write_safetensors, names behind `prefix`. They read the tensors' memory, which must live until then,
-/// when they are written; only permuted tensors are copied, one at a time. Throws Error for a tensor that is not
-/// contiguous.
+/// when they are written; only permuted tensors and those of accelerators are copied, one at a time. Throws Error for a
+/// tensor that is not contiguous.
 std::vector<SafetensorsEntry> file_entries(std::span<const FileTensor> tensors, const std::string& prefix = "");
 
 struct LoadOptions {

@@ -51,6 +51,19 @@ std::vector<NamedTensor> Module::buffers() const {
   return found;
 }
 
+void move_to(Module& model, Device device) {
+  const auto moved = [device](const NamedTensor& named) {
+    return is_floating(named.tensor.dtype()) ? named.tensor.detach().to(device) : named.tensor;
+  };
+  model.rebind_parameters(moved);
+  model.rebind_buffers(moved);
+}
+
+Device device_of(const Module& model) {
+  const std::vector<NamedTensor> parameters = model.parameters();
+  return parameters.empty() ? Device::cpu() : parameters.front().tensor.device();
+}
+
 void Module::set_training(bool training) {
   training_ = training;
   for (const auto& [name, child] : children_) child->set_training(training);
@@ -70,10 +83,20 @@ void Module::convert(DType dtype) {
 void Module::rebind_parameters(const std::function<Tensor(const NamedTensor&)>& new_memory) {
   visit("", &Module::parameters_, [&](const NamedTensor& named, Tensor& parameter) {
     Tensor fresh = new_memory(named);
-    ENGINE_CHECK(fresh.shape() == parameter.shape() && fresh.dtype() == parameter.dtype(),
-                 "[module] rebind {}: got {}, expected {}", named.name, fresh.shape().str(), parameter.shape().str());
+    ENGINE_CHECK(fresh.shape() == parameter.shape() && is_floating(fresh.dtype()),
+                 "[module] rebind {}: got {} {}, expected floats {}", named.name, engine::name_of(fresh.dtype()),
+                 fresh.shape().str(), parameter.shape().str());
     fresh.set_autograd(parameter.autograd());
     parameter = std::move(fresh);
+  });
+}
+
+void Module::rebind_buffers(const std::function<Tensor(const NamedTensor&)>& new_memory) {
+  visit("", &Module::buffers_, [&](const NamedTensor& named, Tensor& buffer) {
+    Tensor fresh = new_memory(named);
+    ENGINE_CHECK(fresh.shape() == buffer.shape() && fresh.dtype() == buffer.dtype(),
+                 "[module] rebind {}: got {}, expected {}", named.name, fresh.shape().str(), buffer.shape().str());
+    buffer = std::move(fresh);
   });
 }
 

@@ -77,6 +77,8 @@ class Module {
 
   /// Replaces a parameter's memory, e.g. by a view into a flat buffer; the values are the caller's to copy.
   void rebind_parameters(const std::function<Tensor(const NamedTensor&)>& new_memory);
+  /// The same for buffers.
+  void rebind_buffers(const std::function<Tensor(const NamedTensor&)>& new_memory);
 
  protected:
   /// Registration, called by constructors; `parameter`, `buffer` and `child` must be members. Marks the parameter as a
@@ -100,5 +102,11 @@ class Module {
   std::vector<Slot> buffers_;
   std::vector<std::pair<std::string, Module*>> children_;
 };
+
+/// Moves parameters and f32 buffers to a device; counters stay on the host. To be called before anybody holds handles
+/// to them.
+void move_to(Module& model, Device device);
+/// Where a model's parameters are; the CPU for one without.
+Device device_of(const Module& model);
 
 }  // namespace engine

@@ -2,6 +2,7 @@
 
 #include "engine/autograd/node.h"
 #include "engine/core/dispatch.h"
+#include "engine/ops/batch_norm_device.h"
 #include "engine/ops/checks.h"
 #include "engine/ops/cpu_path.h"
 #include "kernels/batch_norm/batch_norm.h"
@@ -45,7 +46,7 @@ Tensor reuse_or_allocate(const Tensor& first, const Tensor& second) {
   if (first.defined() && first.owns_alone()) return first;
   if (second.defined() && second.owns_alone()) return second;
   const Tensor& like = first.defined() ? first : second;
-  return Tensor::empty(like.shape(), like.dtype());
+  return like.new_empty(like.shape(), like.dtype());
 }
 
 template <typename T>
@@ -59,7 +60,7 @@ void run_backward(Saved& saved, Gradients& gradients) {
   if (gradients.wanted(0)) {
     grad_x = saved.x.owns_alone()    ? saved.x
              : free_grad_y.defined() ? free_grad_y
-                                     : Tensor::empty(saved.x.shape(), dtype_of<T>);
+                                     : saved.x.new_empty(saved.x.shape(), saved.x.dtype());
   }
   Tensor grad_gamma = gradients.target(1, per_channel, dtype_of<T>);
   Tensor grad_beta = gradients.target(2, per_channel, dtype_of<T>);
@@ -110,8 +111,8 @@ void run_forward(const Tensor& x, const BatchNormState& state, const Tensor& res
   args.running_var = state.running_var.data<T>();
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
   if (saved.options.training) {
-    saved.mean = Tensor::empty({channels}, x.dtype());
-    saved.invstd = Tensor::empty({channels}, x.dtype());
+    saved.mean = x.new_empty({channels}, x.dtype());
+    saved.invstd = x.new_empty({channels}, x.dtype());
     args.saved_mean = saved.mean.data<T>();
     args.saved_invstd = saved.invstd.data<T>();
   } else {
@@ -129,10 +130,14 @@ void check_batch_norm(const Tensor& x, const BatchNormState& state, const BatchN
   check_input("batch_norm", "x", x);
   ENGINE_CHECK(x.rank() >= 2, "[batch_norm] x: got {}, expected [..., channels]", x.shape().str());
   const int64_t channels = x.dim(-1);
-  check_shape("batch_norm", "weight", state.weight, Shape{channels}, x);
-  check_shape("batch_norm", "bias", state.bias, Shape{channels}, x);
-  check_shape("batch_norm", "running_mean", state.running_mean, Shape{channels}, x);
-  check_shape("batch_norm", "running_var", state.running_var, Shape{channels}, x);
+  // On an accelerator parameters and statistics are f32 whatever x is.
+  const Tensor& like = x.device().is_cpu() ? x : state.weight;
+  check_shape("batch_norm", "weight", state.weight, Shape{channels}, like);
+  check_shape("batch_norm", "bias", state.bias, Shape{channels}, like);
+  check_shape("batch_norm", "running_mean", state.running_mean, Shape{channels}, like);
+  check_shape("batch_norm", "running_var", state.running_var, Shape{channels}, like);
+  ENGINE_CHECK(x.device() == like.device(), "[batch_norm] x: got a tensor on {}, expected one on {}",
+               name_of(x.device()), name_of(like.device()));
   if (residual.defined()) check_shape("batch_norm", "residual", residual, x.shape(), x);
   ENGINE_CHECK(
       !options.training || channels == 0 || x.numel() / channels > 1,
@@ -143,7 +148,8 @@ void check_batch_norm(const Tensor& x, const BatchNormState& state, const BatchN
 Tensor batch_norm(const Tensor& x, const BatchNormState& state, const BatchNormOptions& options,
                   const Tensor& residual) {
   check_batch_norm(x, state, options, residual);
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  if (!x.device().is_cpu()) return batch_norm_on_device(x, state, options, residual);
+  Tensor y = x.new_empty(x.shape(), x.dtype());
   Saved saved{.x = x.detach(),
               .y = {},
               .weight = state.weight.detach(),

@@ -2,6 +2,7 @@
 
 #include "engine/autograd/node.h"
 #include "engine/core/dispatch.h"
+#include "engine/ops/batch_norm_device.h"
 #include "engine/ops/checks.h"
 #include "engine/ops/cpu_path.h"
 #include "kernels/bn_relu_max_pool/bn_relu_max_pool.h"
@@ -57,7 +58,8 @@ void run_backward(Saved& saved, Gradients& gradients) {
   const Tensor grad_y = gradients.take_output(0).contiguous();
   const Tensor workspace = make_workspace(saved.shape);
   Tensor grad_x;
-  if (gradients.wanted(0)) grad_x = saved.x.owns_alone() ? saved.x : Tensor::empty(saved.x.shape(), saved.x.dtype());
+  if (gradients.wanted(0))
+    grad_x = saved.x.owns_alone() ? saved.x : saved.x.new_empty(saved.x.shape(), saved.x.dtype());
   Tensor grad_gamma = gradients.target(1, saved.weight.shape(), saved.weight.dtype());
   Tensor grad_beta = gradients.target(2, saved.weight.shape(), saved.weight.dtype());
   kernels::BnReluMaxPoolBackward<T> args;
@@ -89,13 +91,14 @@ Tensor bn_relu_max_pool(const Tensor& x, const BatchNormState& state, const Batc
   }
   check_batch_norm(x, state, options, Tensor());
   const Pool2dShape shape = checked_pool_shape("bn_relu_max_pool", x, pool);
+  if (!x.device().is_cpu()) return bn_relu_max_pool_on_device(x, state, options, shape);
   const int64_t c = shape.c;
-  Tensor y = Tensor::empty({shape.n, shape.out_h(), shape.out_w(), c}, x.dtype());
+  Tensor y = x.new_empty({shape.n, shape.out_h(), shape.out_w(), c}, x.dtype());
   Saved saved{.x = x.detach(),
-              .index = Tensor::empty(y.shape(), DType::u8),
+              .index = x.new_empty(y.shape(), DType::u8),
               .weight = state.weight.detach(),
-              .mean = Tensor::empty(Shape{c}, x.dtype()),
-              .invstd = Tensor::empty(Shape{c}, x.dtype()),
+              .mean = x.new_empty(Shape{c}, x.dtype()),
+              .invstd = x.new_empty(Shape{c}, x.dtype()),
               .shape = shape};
   dispatch_float(x.dtype(), "bn_relu_max_pool", [&]<typename T>() { run_forward<T>(state, options, y, saved); });
   if (!should_record({&x, &state.weight, &state.bias})) return y;

@@ -2,7 +2,9 @@
 
 #include "engine/autograd/node.h"
 #include "engine/core/dispatch.h"
+#include "engine/ops/device_path.h"
 #include "kernels/cast/cast.h"
+#include "kernels/cast/cast_cuda.h"
 
 namespace engine {
 namespace {
@@ -20,7 +22,15 @@ void cast_from(const Tensor& x, const Tensor& y) {
 }
 
 Tensor converted(const Tensor& x, DType dtype) {
-  Tensor y = Tensor::empty(x.shape(), dtype);
+  Tensor y = x.new_empty(x.shape(), dtype);
+  if (on_accelerator(x)) {
+    dispatch_device(x.dtype(), "cast", [&]<typename From>() {
+      dispatch_device(dtype, "cast", [&]<typename To>() {
+        kernels::cast_cuda(x.data<From>(), y.data<To>(), x.numel(), stream_of(x));
+      });
+    });
+    return y;
+  }
   dispatch_all(x.dtype(), "cast", [&]<typename From>() { cast_from<From>(x, y); });
   return y;
 }

@@ -4,8 +4,14 @@ namespace engine {
 
 void check_input(const char* op, const char* argument, const Tensor& tensor) {
   ENGINE_CHECK(tensor.defined(), "[{}] {}: got an undefined tensor, expected values", op, argument);
-  ENGINE_CHECK(tensor.dtype() == DType::f32 || tensor.dtype() == DType::f64, "[{}] {}: got {}, expected f32 or f64", op,
-               argument, name_of(tensor.dtype()));
+  if (tensor.device().is_cpu()) {
+    ENGINE_CHECK(tensor.dtype() == DType::f32 || tensor.dtype() == DType::f64, "[{}] {}: got {}, expected f32 or f64",
+                 op, argument, name_of(tensor.dtype()));
+  } else {
+    ENGINE_CHECK(is_floating(tensor.dtype()) && tensor.dtype() != DType::f64,
+                 "[{}] {}: got {} on {}, expected f32, f16 or bf16", op, argument, name_of(tensor.dtype()),
+                 name_of(tensor.device()));
+  }
   ENGINE_CHECK(tensor.is_contiguous(), "[{}] {}: got strides with gaps, expected a contiguous tensor", op, argument);
 }
 
@@ -17,6 +23,8 @@ void check_rank(const char* op, const char* argument, const Tensor& tensor, int 
 
 void check_shape(const char* op, const char* argument, const Tensor& tensor, const Shape& shape, const Tensor& like) {
   check_input(op, argument, tensor);
+  ENGINE_CHECK(tensor.device() == like.device(), "[{}] {}: got a tensor on {}, expected one on {}", op, argument,
+               name_of(tensor.device()), name_of(like.device()));
   ENGINE_CHECK(tensor.shape() == shape && tensor.dtype() == like.dtype(), "[{}] {}: got {} {}, expected {} {}", op,
                argument, name_of(tensor.dtype()), tensor.shape().str(), name_of(like.dtype()), shape.str());
 }

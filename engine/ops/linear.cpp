@@ -4,7 +4,9 @@
 #include "engine/core/dispatch.h"
 #include "engine/ops/checks.h"
 #include "engine/ops/cpu_path.h"
+#include "engine/ops/device_path.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/matmul/matmul_device.h"
 
 namespace engine {
 namespace {
@@ -12,12 +14,26 @@ namespace {
 using kernels::LinearShape;
 using kernels::MatmulShape;
 
-template <typename T>
-T* data_or_null(const Tensor& tensor) {
-  return tensor.defined() ? tensor.data<T>() : nullptr;
-}
+/// A layer on the device of `like`, and the scratch that it may use.
+struct DeviceLayer {
+  DeviceLayer(const Tensor& like, const LinearShape& shape)
+      : workspace(device_workspace(like, kernels::linear_device_workspace_bytes())),
+        layer{.shape = shape,
+              .type = element_type_of(like.dtype(), "linear"),
+              .device = like.device().index,
+              .workspace = workspace.raw()} {
+    use_device(like.device());
+  }
+  Tensor workspace;
+  kernels::LinearDevice layer;
+};
 
 void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y, const LinearShape& shape) {
+  if (on_accelerator(x)) {
+    const DeviceLayer device(x, shape);
+    return kernels::linear_forward_device(device.layer, x.raw(), w.raw(), bias.defined() ? bias.raw() : nullptr,
+                                          y.raw(), stream_of(x));
+  }
   dispatch_cpu(
       x.dtype(), "linear",
       [&] {
@@ -30,6 +46,10 @@ void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const 
 }
 
 void linear_backward_data(const Tensor& grad_y, const Tensor& w, const Tensor& grad_x, const LinearShape& shape) {
+  if (on_accelerator(w)) {
+    const DeviceLayer device(w, shape);
+    return kernels::linear_backward_data_device(device.layer, grad_y.raw(), w.raw(), grad_x.raw(), stream_of(w));
+  }
   dispatch_cpu(
       w.dtype(), "linear",
       [&] { kernels::linear_backward_data_onednn(grad_y.data<float>(), w.data<float>(), grad_x.data<float>(), shape); },
@@ -40,6 +60,12 @@ void linear_backward_data(const Tensor& grad_y, const Tensor& w, const Tensor& g
 
 void linear_backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_w, const Tensor& grad_bias,
                              const LinearShape& shape) {
+  if (on_accelerator(x)) {
+    const DeviceLayer device(x, shape);
+    kernels::linear_backward_weights_device(device.layer, x.raw(), grad_y.raw(), grad_w.raw(), stream_of(x));
+    if (grad_bias.defined()) bias_backward_on_device(grad_y, grad_bias, shape.batch, shape.out);
+    return;
+  }
   dispatch_cpu(
       x.dtype(), "linear",
       [&] {
@@ -66,7 +92,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_shape("linear", "weight", weight, Shape{weight.dim(0), x.dim(1)}, x);
   const LinearShape shape{x.dim(0), x.dim(1), weight.dim(0)};
   if (bias.defined()) check_shape("linear", "bias", bias, Shape{shape.out}, x);
-  Tensor y = Tensor::empty({shape.batch, shape.out}, x.dtype());
+  Tensor y = x.new_empty({shape.batch, shape.out}, x.dtype());
   linear_forward(x, weight, bias, y, shape);
   if (!should_record({&x, &weight, &bias})) return y;
   const bool biased = bias.defined();
@@ -93,8 +119,9 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   check_rank("matmul", "a", a, 2);
   check_rank("matmul", "b", b, 2);
   check_shape("matmul", "b", b, Shape{a.dim(1), b.dim(1)}, a);
+  ENGINE_CHECK(!on_accelerator(a), "[matmul] a: got a tensor on {}, expected one on the CPU", name_of(a.device()));
   const int64_t m = a.dim(0), k = a.dim(1), n = b.dim(1);
-  Tensor c = Tensor::empty({m, n}, a.dtype());
+  Tensor c = a.new_empty({m, n}, a.dtype());
   product(a, b, c, {.m = m, .n = n, .k = k});
   if (!should_record({&a, &b})) return c;
   record("matmul", {&a, &b}, {&c}, [sa = a.detach(), sb = b.detach(), m, n, k](Gradients& gradients) {

@@ -4,8 +4,11 @@
 #include "engine/core/dispatch.h"
 #include "engine/ops/checks.h"
 #include "engine/ops/cpu_path.h"
+#include "engine/ops/device_path.h"
 #include "kernels/avg_pool2d/avg_pool2d.h"
+#include "kernels/avg_pool2d/avg_pool2d_cuda.h"
 #include "kernels/max_pool2d/max_pool2d.h"
+#include "kernels/max_pool2d/max_pool2d_cuda.h"
 
 namespace engine {
 namespace {
@@ -14,6 +17,11 @@ using kernels::Pool2dShape;
 
 void max_forward(const Pool2dShape& shape, const Tensor& x, const Tensor& y, const Tensor& index) {
   uint8_t* places = index.defined() ? index.data<uint8_t>() : nullptr;
+  if (on_accelerator(x)) {
+    return dispatch_device(x.dtype(), "max_pool2d", [&]<typename T>() {
+      kernels::max_pool2d_forward_cuda(shape, x.data<T>(), y.data<T>(), places, stream_of(x));
+    });
+  }
   dispatch_cpu(
       x.dtype(), "max_pool2d",
       [&] { kernels::max_pool2d_forward_fast(shape, x.data<float>(), y.data<float>(), places); },
@@ -21,6 +29,12 @@ void max_forward(const Pool2dShape& shape, const Tensor& x, const Tensor& y, con
 }
 
 void max_backward(const Pool2dShape& shape, const Tensor& grad_y, const Tensor& index, const Tensor& grad_x) {
+  if (on_accelerator(grad_y)) {
+    return dispatch_device(grad_y.dtype(), "max_pool2d", [&]<typename T>() {
+      kernels::max_pool2d_backward_cuda(shape, grad_y.data<T>(), index.data<uint8_t>(), grad_x.data<T>(),
+                                        stream_of(grad_y));
+    });
+  }
   dispatch_cpu(
       grad_y.dtype(), "max_pool2d",
       [&] {
@@ -29,6 +43,54 @@ void max_backward(const Pool2dShape& shape, const Tensor& grad_y, const Tensor& 
       [&]<typename T>() {
         kernels::max_pool2d_backward_cpu(shape, grad_y.data<T>(), index.data<uint8_t>(), grad_x.data<T>());
       });
+}
+
+void average_forward(const Pool2dShape& shape, const Tensor& x, const Tensor& y) {
+  if (on_accelerator(x)) {
+    return dispatch_device(x.dtype(), "avg_pool2d", [&]<typename T>() {
+      kernels::avg_pool2d_forward_cuda(shape, x.data<T>(), y.data<T>(), stream_of(x));
+    });
+  }
+  dispatch_float(x.dtype(), "avg_pool2d",
+                 [&]<typename T>() { kernels::avg_pool2d_forward_cpu(shape, x.data<T>(), y.data<T>()); });
+}
+
+void average_backward(const Pool2dShape& shape, const Tensor& grad_y, const Tensor& grad_x) {
+  if (on_accelerator(grad_y)) {
+    return dispatch_device(grad_y.dtype(), "avg_pool2d", [&]<typename T>() {
+      kernels::avg_pool2d_backward_cuda(shape, grad_y.data<T>(), grad_x.data<T>(), stream_of(grad_y));
+    });
+  }
+  dispatch_float(grad_y.dtype(), "avg_pool2d",
+                 [&]<typename T>() { kernels::avg_pool2d_backward_cpu(shape, grad_y.data<T>(), grad_x.data<T>()); });
+}
+
+/// x or its gradient as [n, spatial, c].
+struct Planes {
+  int64_t n, spatial, c;
+};
+
+void global_forward(const Tensor& x, const Tensor& y, const Planes& p) {
+  if (on_accelerator(x)) {
+    return dispatch_device(x.dtype(), "global_avg_pool", [&]<typename T>() {
+      kernels::global_avg_pool_forward_cuda(x.data<T>(), y.data<T>(), p.n, p.spatial, p.c, stream_of(x));
+    });
+  }
+  dispatch_float(x.dtype(), "global_avg_pool", [&]<typename T>() {
+    kernels::global_avg_pool_forward_cpu(x.data<T>(), y.data<T>(), p.n, p.spatial, p.c);
+  });
+}
+
+void global_backward(const Tensor& grad_y, const Tensor& grad_x, const Planes& p) {
+  if (on_accelerator(grad_y)) {
+    return dispatch_device(grad_y.dtype(), "global_avg_pool", [&]<typename T>() {
+      kernels::global_avg_pool_backward_cuda(grad_y.data<T>(), grad_x.data<T>(), p.n, p.spatial, p.c,
+                                             stream_of(grad_y));
+    });
+  }
+  dispatch_float(grad_y.dtype(), "global_avg_pool", [&]<typename T>() {
+    kernels::global_avg_pool_backward_cpu(grad_y.data<T>(), grad_x.data<T>(), p.n, p.spatial, p.c);
+  });
 }
 
 }  // namespace
@@ -57,9 +119,9 @@ kernels::Pool2dShape checked_pool_shape(const char* op, const Tensor& x, const P
 
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
   const Pool2dShape shape = checked_pool_shape("max_pool2d", x, options);
-  Tensor y = Tensor::empty({shape.n, shape.out_h(), shape.out_w(), shape.c}, x.dtype());
+  Tensor y = x.new_empty({shape.n, shape.out_h(), shape.out_w(), shape.c}, x.dtype());
   const bool recorded = should_record({&x});
-  const Tensor index = recorded ? Tensor::empty(y.shape(), DType::u8) : Tensor();
+  const Tensor index = recorded ? y.new_empty(y.shape(), DType::u8) : Tensor();
   max_forward(shape, x, y, index);
   if (!recorded) return y;
   record("max_pool2d", {&x}, {&y}, [index, shape](Gradients& gradients) {
@@ -73,15 +135,13 @@ Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
   const Pool2dShape shape = checked_pool_shape("avg_pool2d", x, options);
-  Tensor y = Tensor::empty({shape.n, shape.out_h(), shape.out_w(), shape.c}, x.dtype());
-  dispatch_float(x.dtype(), "avg_pool2d",
-                 [&]<typename T>() { kernels::avg_pool2d_forward_cpu(shape, x.data<T>(), y.data<T>()); });
+  Tensor y = x.new_empty({shape.n, shape.out_h(), shape.out_w(), shape.c}, x.dtype());
+  average_forward(shape, x, y);
   if (!should_record({&x})) return y;
   record("avg_pool2d", {&x}, {&y}, [shape](Gradients& gradients) {
     const Tensor grad_y = gradients.take_output(0).contiguous();
     Tensor grad_x = gradients.target(0, {shape.n, shape.h, shape.w, shape.c}, grad_y.dtype());
-    dispatch_float(grad_y.dtype(), "avg_pool2d",
-                   [&]<typename T>() { kernels::avg_pool2d_backward_cpu(shape, grad_y.data<T>(), grad_x.data<T>()); });
+    average_backward(shape, grad_y, grad_x);
     gradients.set(0, std::move(grad_x));
   });
   return y;
@@ -91,17 +151,14 @@ Tensor global_avg_pool(const Tensor& x) {
   check_rank("global_avg_pool", "x", x, 4);
   ENGINE_CHECK(x.dim(1) > 0 && x.dim(2) > 0, "[global_avg_pool] x: got {}, expected pictures", x.shape().str());
   const Shape shape = x.shape();
-  const int64_t n = shape[0], spatial = shape[1] * shape[2], c = shape[3];
-  Tensor y = Tensor::empty({n, c}, x.dtype());
-  dispatch_float(x.dtype(), "global_avg_pool",
-                 [&]<typename T>() { kernels::global_avg_pool_forward_cpu(x.data<T>(), y.data<T>(), n, spatial, c); });
+  const Planes planes{shape[0], shape[1] * shape[2], shape[3]};
+  Tensor y = x.new_empty({planes.n, planes.c}, x.dtype());
+  global_forward(x, y, planes);
   if (!should_record({&x})) return y;
-  record("global_avg_pool", {&x}, {&y}, [shape, n, spatial, c](Gradients& gradients) {
+  record("global_avg_pool", {&x}, {&y}, [shape, planes](Gradients& gradients) {
     const Tensor grad_y = gradients.take_output(0).contiguous();
     Tensor grad_x = gradients.target(0, shape, grad_y.dtype());
-    dispatch_float(grad_y.dtype(), "global_avg_pool", [&]<typename T>() {
-      kernels::global_avg_pool_backward_cpu(grad_y.data<T>(), grad_x.data<T>(), n, spatial, c);
-    });
+    global_backward(grad_y, grad_x, planes);
     gradients.set(0, std::move(grad_x));
   });
   return y;

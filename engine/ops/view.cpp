@@ -55,7 +55,7 @@ Tensor narrow(const Tensor& x, int64_t begin, int64_t length) {
   if (!should_record({&x})) return y;
   record("narrow", {&x}, {&y}, [shape = x.shape(), begin, length](Gradients& gradients) {
     const Tensor grad_y = gradients.take_output(0).contiguous();
-    Tensor grad_x = Tensor::zeros(shape, grad_y.dtype());
+    Tensor grad_x = Tensor::zeros(shape, grad_y.dtype(), MemoryCategory::activations, grad_y.device());
     grad_x.narrow(0, begin, length).copy_from(grad_y);
     gradients.set(0, std::move(grad_x));
   });

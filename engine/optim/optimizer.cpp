@@ -4,14 +4,54 @@
 #include <functional>
 #include <map>
 
+#include "engine/core/device_table.h"
 #include "engine/core/error.h"
+#include "engine/core/stream.h"
 #include "kernels/adam/adam.h"
+#include "kernels/adam/adam_cuda.h"
 #include "kernels/lars/lars.h"
+#include "kernels/lars/lars_cuda.h"
 #include "kernels/norm/norm.h"
 #include "kernels/sgd/sgd.h"
+#include "kernels/sgd/sgd_cuda.h"
 
 namespace engine {
+
+/// The chunks of one region in the memory of a device, offsets counted from the region's beginning.
+class DeviceChunks {
+ public:
+  DeviceChunks(std::span<const kernels::ParameterSegment> segments, Device device) {
+    const auto chunks = kernels::parameter_chunks(segments);
+    count_ = static_cast<int>(chunks.size());
+    table_ = upload_table(std::span<const kernels::ParameterChunk>(chunks), device);
+  }
+  const kernels::ParameterChunk* data() const { return table_data<kernels::ParameterChunk>(table_); }
+  int count() const { return count_; }
+
+ private:
+  Tensor table_;
+  int count_ = 0;
+};
+
 namespace {
+
+/// Calls f.operator()<G>() with the type of a region's gradients and of its compute copy.
+template <typename F>
+void dispatch_region(const ParameterRegion& region, F&& f) {
+  switch (region.gradients.dtype()) {
+    case DType::f16:
+      return f.template operator()<kernels::Half>();
+    case DType::bf16:
+      return f.template operator()<kernels::BFloat16>();
+    default:
+      return f.template operator()<float>();
+  }
+}
+
+template <typename T>
+T* copy_of(const ParameterRegion& region) {
+  return region.compute_copy.defined() ? region.compute_copy.data<T>() : nullptr;
+}
 
 float* part_of(const Tensor& buffer, int64_t offset) {
   return buffer.defined() ? buffer.data<float>() + offset : nullptr;
@@ -38,6 +78,22 @@ class SgdOptimizer final : public Optimizer {
     }
   }
 
+  void update_region(const ParameterRegion& region, const kernels::StepState* state) override {
+    const DeviceChunks& chunks = chunks_of(region);
+    dispatch_region(region, [&]<typename G>() {
+      kernels::sgd_step_cuda<G, G>({.state = state,
+                                    .chunks = chunks.data(),
+                                    .chunk_count = chunks.count(),
+                                    .master = part_of(parameters_.master(), region.offset),
+                                    .gradients = region.gradients.data<G>(),
+                                    .momentum_buffer = part_of(momentum_, region.offset),
+                                    .compute_copy = copy_of<G>(region),
+                                    .momentum = static_cast<float>(config_.momentum),
+                                    .nesterov = config_.nesterov},
+                                   stream());
+    });
+  }
+
  private:
   Tensor momentum_;
 };
@@ -61,6 +117,22 @@ class AdamOptimizer final : public Optimizer {
                              part_of(parameters_.gradients(), group.offset), part_of(exp_avg_, group.offset),
                              part_of(exp_avg_sq_, group.offset), group.count);
     }
+  }
+
+  void update_region(const ParameterRegion& region, const kernels::StepState* state) override {
+    const DeviceChunks& chunks = chunks_of(region);
+    dispatch_region(region, [&]<typename G>() {
+      kernels::adam_step_cuda<G, G>({.state = state,
+                                     .chunks = chunks.data(),
+                                     .chunk_count = chunks.count(),
+                                     .master = part_of(parameters_.master(), region.offset),
+                                     .gradients = region.gradients.data<G>(),
+                                     .exp_avg = part_of(exp_avg_, region.offset),
+                                     .exp_avg_sq = part_of(exp_avg_sq_, region.offset),
+                                     .compute_copy = copy_of<G>(region),
+                                     .decoupled = config_.opt == "adamw"},
+                                    stream());
+    });
   }
 
  private:
@@ -93,8 +165,55 @@ class LarsOptimizer final : public Optimizer {
     }
   }
 
+  void update_region(const ParameterRegion& region, const kernels::StepState* state) override {
+    const DeviceChunks& chunks = chunks_of(region);
+    const Table& table = table_of(region, chunks);
+    dispatch_region(region, [&]<typename G>() {
+      kernels::lars_step_cuda<G, G>({.state = state,
+                                     .chunks = chunks.data(),
+                                     .chunk_count = chunks.count(),
+                                     .tensors = table_data<kernels::LarsTensor>(table.tensors),
+                                     .tensor_count = table.count,
+                                     .master = part_of(parameters_.master(), region.offset),
+                                     .gradients = region.gradients.data<G>(),
+                                     .momentum_buffer = part_of(momentum_, region.offset),
+                                     .compute_copy = copy_of<G>(region),
+                                     .momentum = static_cast<float>(config_.momentum),
+                                     .nesterov = config_.nesterov,
+                                     .trust_coefficient = static_cast<float>(kTrust)},
+                                    table.workspace.raw(), stream());
+    });
+  }
+
+  /// One tensor each, as the ratio is a tensor's.
+  std::vector<Group> groups_of(const ParameterRegion& region) const override {
+    std::vector<Group> found;
+    for (const FlatRange& range : parameters_.ranges()) {
+      if (range.offset < region.offset || range.offset >= region.offset + region.count) continue;
+      found.push_back({range.offset, range.count, decay_of(range.parameter), range.parameter.tensor.rank() > 1});
+    }
+    return found;
+  }
+
  private:
   static constexpr double kTrust = 0.001;
+  struct Table {
+    Tensor tensors, workspace;
+    int count = 0;
+  };
+
+  const Table& table_of(const ParameterRegion& region, const DeviceChunks& chunks) {
+    Table& table = tables_[region.offset];
+    if (table.tensors.defined()) return table;
+    const auto tensors = kernels::lars_tensors(segments_of(region));
+    table.count = static_cast<int>(tensors.size());
+    table.tensors = upload_table(std::span<const kernels::LarsTensor>(tensors), parameters_.device());
+    table.workspace = Tensor::empty(Shape{kernels::lars_workspace_bytes(chunks.count(), table.count)}, DType::u8,
+                                    MemoryCategory::workspace, parameters_.device());
+    return table;
+  }
+
+  std::map<int64_t, Table> tables_;  // by the region's offset
   Tensor momentum_;
 };
 
@@ -117,20 +236,59 @@ const std::vector<std::pair<std::string, Maker>>& registry() {
 
 Optimizer::Optimizer(FlatParameters& parameters, const OptimizerConfig& config)
     : parameters_(parameters), config_(config) {
-  for (const FlatRange& range : parameters.ranges()) {
-    const double decay = decay_of(range.parameter);
-    if (!groups_.empty() && groups_.back().weight_decay == decay) {
-      groups_.back().count = range.offset + range.count - groups_.back().offset;
-    } else {
-      groups_.push_back({range.offset, range.count, decay});
-    }
-  }
+  // On the host there is one region.
+  groups_ = Optimizer::groups_of(parameters.regions().front());
 }
+
+Optimizer::~Optimizer() = default;
 
 void Optimizer::step(double lr, double grad_scale) {
   update(lr, grad_scale);
   ++applied_steps_;
 }
+
+void Optimizer::step_on_device(const kernels::StepState* state) {
+  use_device(parameters_.device());
+  for (const ParameterRegion& region : parameters_.regions()) {
+    if (region.count > 0) update_region(region, state);
+  }
+}
+
+std::vector<Optimizer::Group> Optimizer::groups_of(const ParameterRegion& region) const {
+  std::vector<const FlatRange*> inside;
+  for (const FlatRange& range : parameters_.ranges()) {
+    if (range.offset >= region.offset && range.offset < region.offset + region.count) inside.push_back(&range);
+  }
+  std::vector<Group> found;
+  for (const FlatRange* range : inside) {
+    const double decay = decay_of(range->parameter);
+    if (!found.empty() && found.back().weight_decay == decay) {
+      found.back().count = range->offset + range->count - found.back().offset;
+    } else {
+      found.push_back({range->offset, range->count, decay, false});
+    }
+  }
+  return found;
+}
+
+std::vector<kernels::ParameterSegment> Optimizer::segments_of(const ParameterRegion& region) const {
+  std::vector<kernels::ParameterSegment> found;
+  for (const Group& group : groups_of(region)) {
+    found.push_back({.offset = group.offset - region.offset,
+                     .count = group.count,
+                     .weight_decay = static_cast<float>(group.weight_decay),
+                     .trust_ratio = group.trust_ratio});
+  }
+  return found;
+}
+
+const DeviceChunks& Optimizer::chunks_of(const ParameterRegion& region) {
+  std::shared_ptr<DeviceChunks>& chunks = chunks_[region.offset];
+  if (!chunks) chunks = std::make_shared<DeviceChunks>(segments_of(region), parameters_.device());
+  return *chunks;
+}
+
+cudaStream_t Optimizer::stream() const { return compute_stream(parameters_.device()).handle(); }
 
 double Optimizer::decay_of(const NamedTensor& parameter) const {
   const double usual = config_.opt == "lars" && parameter.tensor.rank() == 1 ? 0 : config_.weight_decay;

@@ -1,12 +1,15 @@
 #pragma once
 // Optimizers over a model's flat parameters.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/nn/flat_parameters.h"
+#include "kernels/common/parameter_chunks.h"
+#include "kernels/common/step_state.h"
 
 namespace engine {
 
@@ -27,14 +30,20 @@ struct OptimizerSlot {
   Tensor buffer;
 };
 
+class DeviceChunks;  // optimizer.cpp
+
 /// Definitions: kernels/sgd, kernels/adam, kernels/lars. LARS gives neither ratio nor decay to one-dimensional tensors
 /// unless a decay of their own is set for them.
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
 
   /// One update of all parameters from the flat gradients times grad_scale (unscaling and clipping).
   void step(double lr, double grad_scale);
+  /// The same on an accelerator, in the order of its compute stream: learning rate, factor and whether the update is
+  /// applied at all are read from `state`, in its memory, which decide_step_cuda (kernels/norm) has filled in.
+  /// set_applied_steps() is the caller's to call when it learns what was applied.
+  void step_on_device(const kernels::StepState* state);
   /// Updates that were applied: what Adam's bias correction counts.
   int64_t applied_steps() const { return applied_steps_; }
   void set_applied_steps(int64_t steps) { applied_steps_ = steps; }
@@ -48,10 +57,18 @@ class Optimizer {
     int64_t offset;
     int64_t count;
     double weight_decay;
+    bool trust_ratio = false;  // LARS
   };
 
   Optimizer(FlatParameters& parameters, const OptimizerConfig& config);
   virtual void update(double lr, double grad_scale) = 0;
+  virtual void update_region(const ParameterRegion& region, const kernels::StepState* state) = 0;
+  /// Runs of a region's parameters that are updated alike.
+  virtual std::vector<Group> groups_of(const ParameterRegion& region) const;
+  /// The same as kernels want them, offsets counted from the region's beginning.
+  std::vector<kernels::ParameterSegment> segments_of(const ParameterRegion& region) const;
+  const DeviceChunks& chunks_of(const ParameterRegion& region);
+  cudaStream_t stream() const;
   /// Neighbours with equal decay in one group, so that few calls cover the buffer; gaps stay zero under every update.
   const std::vector<Group>& groups() const { return groups_; }
   double decay_of(const NamedTensor& parameter) const;
@@ -61,6 +78,7 @@ class Optimizer {
 
  private:
   std::vector<Group> groups_;
+  std::map<int64_t, std::shared_ptr<DeviceChunks>> chunks_;  // by the region's offset
   int64_t applied_steps_ = 0;
 };
 

@@ -2,6 +2,7 @@
 // Exponential moving average of a model's weights.
 
 #include "engine/nn/flat_parameters.h"
+#include "kernels/common/step_state.h"
 
 namespace engine {
 
@@ -13,17 +14,24 @@ class WeightAverage {
   WeightAverage(Module& model, FlatParameters& parameters, double decay);
 
   void update();
+  /// The same on an accelerator, in the order of its compute stream, unless `state`, in its memory, says that the step
+  /// is not applied. Counters are left to count().
+  void update_on_device(const kernels::StepState* state);
+  /// Copies the model's counters.
+  void count();
   /// The average under the model's names: parameters and buffers; views of its own memory.
   std::vector<NamedTensor> tensors() const;
   /// Exchanges the model's weights and buffers with the average; a second call puts them back.
   void swap_with_model();
 
  private:
-  Module& model_;
   FlatParameters& parameters_;
   double decay_;
-  Tensor average_;
-  std::vector<NamedTensor> buffers_;
+  Tensor average_, statistics_;
+  std::vector<NamedTensor> counters_;
+  std::vector<NamedTensor> buffers_;  // named views of statistics_, and the counters
+  Tensor parts_;                      // kernels/ema's table, on an accelerator
+  int part_count_ = 0;
 };
 
 }  // namespace engine

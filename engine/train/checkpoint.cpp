@@ -100,7 +100,7 @@ std::string config_text(const ConfigValues& values) {
 void save_checkpoint(const std::filesystem::path& path, const TrainedParts& parts, const TrainProgress& progress,
                      const RunIdentity& identity) {
   std::vector<SafetensorsEntry> entries;
-  append(entries, file_tensors(*parts.model), "model.");
+  append(entries, file_tensors(parts.parameters->model_tensors()), "model.");
   if (parts.average != nullptr) append(entries, file_tensors(parts.average->tensors()), "ema.");
   for (const OptimizerSlot& slot : parts.optimizer->slots()) {
     append(entries, file_tensors(parts.parameters->views(slot.buffer)), slot_prefix(slot));
@@ -122,7 +122,8 @@ SafetensorsFile open_checkpoint(const std::filesystem::path& path) {
 TrainProgress load_checkpoint(const SafetensorsFile& file, const TrainedParts& parts) {
   const TrainProgress progress = progress_of(file);
   const int64_t applied = Section(file, "optimizer").count("applied_steps");
-  load_tensors(file, file_tensors(*parts.model), {.prefix = "model."});
+  load_tensors(file, file_tensors(parts.parameters->model_tensors()), {.prefix = "model."});
+  parts.parameters->refresh_compute_copy();
   if (parts.average != nullptr) load_tensors(file, file_tensors(parts.average->tensors()), {.prefix = "ema."});
   for (const OptimizerSlot& slot : parts.optimizer->slots()) {
     load_tensors(file, file_tensors(parts.parameters->views(slot.buffer)), {.prefix = slot_prefix(slot)});

@@ -48,7 +48,13 @@ struct TrainConfig {
 
   DataConfig data;
   std::string device = "auto";
-  int threads = 0;  // 0: cores
+  bool no_cuda_graph = false;
+  std::string fusion = "auto";
+  bool cudnn_search = false;
+  uint64_t schedule_seed = 0;  // of the emulated device
+  bool kernel_check = false;
+  std::string kernel_report;  // file; empty: none
+  int threads = 0;            // 0: cores
 
   int64_t epochs = 90;
   int64_t steps = 0;  // 0: as the epochs say

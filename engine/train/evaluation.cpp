@@ -1,10 +1,13 @@
 #include "engine/train/evaluation.h"
 
 #include <chrono>
+#include <memory>
 
 #include "engine/autograd/node.h"
 #include "engine/core/error.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/softmax_cross_entropy.h"
+#include "engine/train/batch_upload.h"
 
 namespace engine {
 namespace {
@@ -26,15 +29,75 @@ struct Totals {
   double loss = 0;
   int64_t top1 = 0;
   int64_t top5 = 0;
-  int64_t images = 0;
 };
 
-void add_batch(Module& model, const Batch& batch, Totals& totals) {
-  const Tensor logits = model(batch.images);
-  totals.loss += softmax_cross_entropy(logits, batch.labels, {.normalizer = 1}).item();
-  totals.top1 += topk_correct(logits, batch.labels, 1);
-  totals.top5 += topk_correct(logits, batch.labels, 5);
-  totals.images += batch.images.dim(0);
+CrossEntropyOptions summed() {
+  CrossEntropyOptions options;
+  options.normalizer = 1;
+  return options;
+}
+
+/// Sums over batches.
+class Measure {
+ public:
+  virtual ~Measure() = default;
+  virtual void add(const Batch& batch) = 0;
+  virtual Totals totals() = 0;
+};
+
+class HostMeasure final : public Measure {
+ public:
+  explicit HostMeasure(Module& model) : model_(model) {}
+  void add(const Batch& batch) override {
+    const Tensor logits = model_(batch.images);
+    totals_.loss += softmax_cross_entropy(logits, batch.labels, summed()).item();
+    totals_.top1 += topk_correct(logits, batch.labels, 1);
+    totals_.top5 += topk_correct(logits, batch.labels, 5);
+  }
+  Totals totals() override { return totals_; }
+
+ private:
+  Module& model_;
+  Totals totals_;
+};
+
+/// Sums in the memory of an accelerator, so that the host reads them once, at the end.
+class DeviceMeasure final : public Measure {
+ public:
+  DeviceMeasure(Module& model, Device device)
+      : model_(model),
+        compute_(model.parameters().front().tensor.dtype()),
+        upload_(device),
+        loss_(Tensor::zeros(Shape{}, DType::f32, MemoryCategory::workspace, device)),
+        top1_(Tensor::zeros(Shape{}, DType::i32, MemoryCategory::workspace, device)),
+        top5_(Tensor::zeros(Shape{}, DType::i32, MemoryCategory::workspace, device)) {}
+
+  void add(const Batch& batch) override {
+    const DeviceBatch& uploaded = upload_.upload(batch);
+    const Tensor logits = model_(cast(uploaded.images, compute_));
+    CrossEntropyOptions options = summed();
+    options.add_to = loss_;
+    softmax_cross_entropy(logits, uploaded.labels, options);
+    add_topk_correct(logits, uploaded.labels, 1, top1_);
+    add_topk_correct(logits, uploaded.labels, 5, top5_);
+  }
+
+  Totals totals() override {
+    return {loss_.item(), static_cast<int64_t>(top1_.item()), static_cast<int64_t>(top5_.item())};
+  }
+
+ private:
+  Module& model_;
+  DType compute_;
+  BatchUpload upload_;
+  Tensor loss_, top1_, top5_;
+};
+
+std::unique_ptr<Measure> make_measure(Module& model) {
+  const Device device = device_of(model);
+  use_device(device);
+  if (device.is_cpu()) return std::make_unique<HostMeasure>(model);
+  return std::make_unique<DeviceMeasure>(model, device);
 }
 
 }  // namespace
@@ -43,20 +106,25 @@ std::optional<EvalReport> evaluate_model(Module& model, BatchSource& source, con
   const auto begin = std::chrono::steady_clock::now();
   const EvaluationMode mode(model);
   const NoGradGuard no_grad;
-  Totals totals;
+  const std::unique_ptr<Measure> measure = make_measure(model);
+  int64_t counted = 0;
   source.start(0, 0);
   while (const auto batch = source.next()) {
-    if (!batch->samples.empty()) add_batch(model, *batch, totals);
+    if (!batch->samples.empty()) {
+      measure->add(*batch);
+      counted += batch->images.dim(0);
+    }
     if (options.cancelled && options.cancelled()) return std::nullopt;
-    if (options.progress != nullptr) options.progress->on_evaluation(totals.images, source.samples());
+    if (options.progress != nullptr) options.progress->on_evaluation(counted, source.samples());
   }
-  if (totals.images == 0) throw DataError("evaluation: got no picture, expected at least one");
-  const auto images = static_cast<double>(totals.images);
+  if (counted == 0) throw DataError("evaluation: got no picture, expected at least one");
+  const Totals totals = measure->totals();
+  const auto images = static_cast<double>(counted);
   EvalReport report;
   report.val_loss = totals.loss / images;
   report.val_top1 = 100 * static_cast<double>(totals.top1) / images;
   report.val_top5 = 100 * static_cast<double>(totals.top5) / images;
-  report.images = totals.images;
+  report.images = counted;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

@@ -1,5 +1,7 @@
 #include "engine/train/metrics_writer.h"
 
+#include "engine/ops/cast.h"
+
 namespace engine {
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t resume_step)
@@ -41,15 +43,14 @@ void MetricsWriter::write_eval(const EvalReport& report, const AverageReport* av
 }
 
 void MetricsWriter::write_histograms(int64_t step, const FlatParameters& parameters) {
-  const auto write = [&](const char* what, const Tensor& buffer) {
-    for (const NamedTensor& named : parameters.views(buffer)) {
-      const auto* first = named.tensor.data<float>();
-      const std::span<const float> values(first, static_cast<size_t>(named.tensor.numel()));
+  const auto write = [&](const char* what, const std::vector<NamedTensor>& tensors) {
+    for (const NamedTensor& named : tensors) {
+      const std::vector<float> values = cast(named.tensor.detach(), DType::f32).to_vector<float>();
       events_.histogram(step, std::string(what) + named.name, histogram_of(values));
     }
   };
-  write("weights/", parameters.master());
-  write("gradients/", parameters.gradients());
+  write("weights/", parameters.views(parameters.master()));
+  write("gradients/", parameters.gradient_views());
 }
 
 }  // namespace engine

@@ -15,19 +15,14 @@ namespace {
 
 /// Flags that a resumed run may give anew; --epochs is here but for the cosine schedule, which depends on it.
 constexpr std::array kChangeable = {
-    "epochs",        "steps",
-    "batch-size",    "accumulate-steps",
-    "device",        "threads",
-    "workers",       "data-path",
-    "on-bad-image",  "max-image-pixels",
-    "on-nonfinite",  "output-dir",
-    "resume",        "save-every-steps",
-    "keep-last",     "log-every",
-    "log-file",      "save-every-epochs",
-    "histograms",    "quiet",
-    "deterministic", "init-weights",
-    "reset-head",    "test-only",
-    "config",
+    "epochs",        "steps",         "batch-size",        "accumulate-steps",
+    "device",        "threads",       "no-cuda-graph",     "cudnn-search",
+    "schedule-seed", "kernel-check",  "kernel-report",     "workers",
+    "data-path",     "on-bad-image",  "max-image-pixels",  "on-nonfinite",
+    "output-dir",    "resume",        "save-every-steps",  "keep-last",
+    "log-every",     "log-file",      "save-every-epochs", "histograms",
+    "quiet",         "deterministic", "init-weights",      "reset-head",
+    "test-only",     "config",
 };
 
 bool may_change(const std::string& flag, const ConfigValues& now) {

@@ -74,7 +74,7 @@ void prepare_output(const OutputConfig& output) {
 }
 
 RunResult run_training(const TrainConfig& config, const RunParts& parts) {
-  FlatParameters parameters(*parts.model);
+  FlatParameters parameters(*parts.model, parts.device);
   const auto optimizer = make_optimizer(config.optimizer, parameters);
   std::unique_ptr<WeightAverage> average;
   if (config.ema_decay > 0) average = std::make_unique<WeightAverage>(*parts.model, parameters, config.ema_decay);

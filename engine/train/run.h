@@ -17,6 +17,7 @@ namespace engine {
 /// What a run works with; made by engine/app from the configuration.
 struct RunParts {
   Module* model = nullptr;
+  Device device{};                    // where it trains
   BatchSource* train = nullptr;       // micro-batches in training order
   BatchSource* validation = nullptr;  // null: no evaluation
   std::vector<std::string> classes;   // in label order

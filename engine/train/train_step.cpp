@@ -4,16 +4,19 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/autograd/backward.h"
 #include "engine/autograd/node.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/softmax_cross_entropy.h"
+#include "engine/train/device_step.h"
+#include "engine/train/host_step.h"
 #include "kernels/norm/norm.h"
 
 namespace engine {
 namespace {
 
 bool all_finite(const Tensor& tensor) {
-  return kernels::sum_of_squares_cpu(tensor.data<float>(), tensor.numel()).finite;
+  const Tensor values = cast(tensor.detach(), DType::f32).to(Device::cpu());
+  return kernels::sum_of_squares_cpu(values.data<float>(), values.numel()).finite;
 }
 
 /// Watches the layers' outputs for as long as it lives.
@@ -25,72 +28,25 @@ class OutputWatch {
   OutputWatch& operator=(const OutputWatch&) = delete;
 };
 
+std::unique_ptr<StepRunner> make_runner(const TrainedParts& parts, const TrainStepOptions& options) {
+  if (parts.parameters->device().is_cpu()) return std::make_unique<HostStep>(parts, options);
+  return std::make_unique<DeviceStep>(parts, options);
+}
+
 }  // namespace
 
-bool weights_finite(const TrainedParts& parts) {
-  const std::vector<NamedTensor> buffers = parts.model->buffers();
-  return all_finite(parts.parameters->master()) && std::all_of(buffers.begin(), buffers.end(), [](const auto& buffer) {
-           return buffer.tensor.dtype() != DType::f32 || all_finite(buffer.tensor);
-         });
-}
-
 TrainStep::TrainStep(const TrainedParts& parts, const TrainStepOptions& options)
-    : parts_(parts), options_(options), buffers_(parts.model->buffers()), kept_buffers_(buffers_) {
-  for (NamedTensor& buffer : kept_buffers_) buffer.tensor = buffer.tensor.clone(MemoryCategory::workspace);
-}
+    : runner_(make_runner(parts, options)) {}
 
-void TrainStep::add(const Batch& batch) {
-  if (!started_) {
-    started_ = true;
-    current_ = {};
-    suspect_found_ = false;
-    keep_buffers();
-    parts_.parameters->clear_gradients();
-  }
-  if (batch.samples.empty()) return;
-  const Tensor logits = (*parts_.model)(batch.images);
-  const Tensor loss = softmax_cross_entropy(
-      logits, batch.labels,
-      {.label_smoothing = options_.label_smoothing, .normalizer = static_cast<double>(batch.global_samples)});
-  current_.loss += loss.item();
-  if (!suspect_found_) current_.suspect = batch;
-  suspect_found_ = suspect_found_ || !std::isfinite(loss.item());
-  current_.images += batch.images.dim(0);
-  current_.samples.insert(current_.samples.end(), batch.samples.begin(), batch.samples.end());
-  backward(loss);
-}
-
-StepOutcome TrainStep::finish(double lr) {
-  started_ = false;
-  FlatParameters& parameters = *parts_.parameters;
-  parameters.fill_missing_gradients();
-  const Tensor& gradients = parameters.gradients();
-  const kernels::SumOfSquares squares = kernels::sum_of_squares_cpu(gradients.data<float>(), gradients.numel());
-  current_.grad_norm = std::sqrt(squares.value);
-  current_.applied = current_.images > 0 && squares.finite && std::isfinite(current_.loss);
-  if (!current_.applied) {
-    restore_buffers();
-    return std::exchange(current_, {});
-  }
-  // As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
-  const double clip = options_.clip_grad_norm;
-  const double scale = clip > 0 ? std::min(1.0, clip / (current_.grad_norm + 1e-6)) : 1.0;
-  parts_.optimizer->step(lr, scale);
-  if (parts_.average != nullptr) parts_.average->update();
-  return std::exchange(current_, {});  // so that no picture is kept until the next step
-}
-
-void TrainStep::keep_buffers() {
-  for (size_t i = 0; i < buffers_.size(); ++i) kept_buffers_[i].tensor.copy_from(buffers_[i].tensor);
-}
-
-void TrainStep::restore_buffers() {
-  for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].tensor.copy_from(kept_buffers_[i].tensor);
+bool weights_finite(const TrainedParts& parts) {
+  return all_finite(parts.parameters->master()) && all_finite(parts.parameters->statistics());
 }
 
 std::string first_nonfinite_layer(Module& model, const Batch& batch) {
   std::vector<Tensor> kept;
   for (const NamedTensor& buffer : model.buffers()) kept.push_back(buffer.tensor.clone());
+  const Device device = device_of(model);
+  const Tensor images = batch.images.to(device), labels = batch.labels.to(device);
   if (!all_finite(batch.images)) return "the pictures";
   std::string found;
   const NoGradGuard no_grad;
@@ -99,12 +55,12 @@ std::string first_nonfinite_layer(Module& model, const Batch& batch) {
     const OutputWatch watch([&](const Module& layer, const Tensor& output) {
       if (found.empty() && !all_finite(output)) found = model.name_of(layer);
     });
-    logits = model(batch.images);
+    logits = model(images);
   }
   size_t i = 0;
   for (const NamedTensor& buffer : model.buffers()) buffer.tensor.copy_from(kept[i++]);
   if (!found.empty()) return found;
-  return std::isfinite(softmax_cross_entropy(logits, batch.labels).item()) ? "the gradients" : "the loss";
+  return std::isfinite(softmax_cross_entropy(logits, labels).item()) ? "the gradients" : "the loss";
 }
 
 }  // namespace engine

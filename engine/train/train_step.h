@@ -1,6 +1,7 @@
 #pragma once
 // One step: forward and backward of the micro-batches of a global batch, and the update.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,31 +25,32 @@ struct StepOutcome {
 struct TrainStepOptions {
   double label_smoothing = 0;
   double clip_grad_norm = 0;  // 0: off
+  bool recorded = true;       // on accelerators: record a step's work once and replay it (a CUDA graph)
+  double loss_scale = 1;      // on accelerators: gradients are multiplied by it until the update divides by it
 };
 
-/// Order: sum over micro-batches, finite test, clip by the global norm, update, moving average. A global batch of any
-/// number of micro-batches gives the update of one big batch: each micro-batch's loss is divided by the samples of the
-/// global batch. Running statistics move once per micro-batch.
+/// How a kind of device does it. Order: sum over micro-batches, unscale, finite test, clip by the global norm, update,
+/// moving average. A global batch of any number of micro-batches gives the update of one big batch: each micro-batch's
+/// loss is divided by the samples of the global batch. Running statistics move once per micro-batch.
+class StepRunner {
+ public:
+  virtual ~StepRunner() = default;
+  virtual void add(const Batch& batch) = 0;
+  virtual StepOutcome finish(double lr) = 0;
+};
+
+/// The steps of one training, on the device that the parameters are on.
 class TrainStep {
  public:
   TrainStep(const TrainedParts& parts, const TrainStepOptions& options);
 
   /// Forward and backward of one micro-batch.
-  void add(const Batch& batch);
+  void add(const Batch& batch) { runner_->add(batch); }
   /// Ends the step; `lr` is the update's.
-  StepOutcome finish(double lr);
+  StepOutcome finish(double lr) { return runner_->finish(lr); }
 
  private:
-  void keep_buffers();
-  void restore_buffers();
-
-  TrainedParts parts_;
-  TrainStepOptions options_;
-  StepOutcome current_;
-  bool suspect_found_ = false;
-  bool started_ = false;
-  std::vector<NamedTensor> buffers_;       // the model's
-  std::vector<NamedTensor> kept_buffers_;  // as they were before the step
+  std::unique_ptr<StepRunner> runner_;
 };
 
 /// Whether all weights and running statistics are finite: an update by finite gradients can overflow.

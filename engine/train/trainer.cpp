@@ -36,7 +36,9 @@ Trainer::Trainer(const TrainConfig& config, const RunParts& run, const TrainedPa
       schedule_(config.schedule, config.optimizer.lr, steps_per_epoch_, config.epochs),
       checkpoints_(config.output.output_dir),
       metrics_(config.output.output_dir, progress.step),
-      step_(parts, {config.label_smoothing, config.optimizer.clip_grad_norm}) {
+      step_(parts, {.label_smoothing = config.label_smoothing,
+                    .clip_grad_norm = config.optimizer.clip_grad_norm,
+                    .recorded = !config.no_cuda_graph}) {
   const std::vector<int64_t> saved = checkpoints_.steps();
   if (std::find(saved.begin(), saved.end(), progress_.step) != saved.end()) saved_step_ = progress_.step;
 }
@@ -124,7 +126,8 @@ void Trainer::report_step(const StepOutcome& outcome, double lr) {
   report.grad_norm = outcome.grad_norm;
   report.images_per_second = rates.images_per_second;
   report.data_wait_fraction = rates.data_wait_fraction;
-  report.peak_memory_bytes = memory_stats().peak_total + kernels::onednn_scratch_bytes();
+  const Device device = parts_.parameters->device();
+  report.peak_memory_bytes = memory_stats(device).peak_total + (device.is_cpu() ? kernels::onednn_scratch_bytes() : 0);
   report.seconds_left =
       throughput_.seconds_per_step() * static_cast<double>(std::max<int64_t>(report.total_steps - report.step, 0));
   if (logged) {

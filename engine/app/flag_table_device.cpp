@@ -1,0 +1,52 @@
+#include "engine/app/flag_table.h"
+#include "engine/core/device.h"
+
+namespace engine {
+namespace {
+
+bool accelerated(const TrainConfig& c) { return c.device != "cpu" && (c.device != "auto" || kernels::kBuiltWithCuda); }
+
+std::vector<Flag> emulation_flags() {
+  return {
+      {.name = "schedule-seed",
+       .target = [](Settings& s) -> uint64_t& { return s.run.schedule_seed; },
+       .help =
+           "of the order in which the emulated device runs blocks, threads and streams; results do not depend on it",
+       .shown_default = "0",
+       .limits = {0, 1.8e19},
+       .applies = accelerated},
+      {.name = "kernel-check",
+       .target = [](Settings& s) -> bool& { return s.run.kernel_check; },
+       .help = "watch every access of the emulated device's kernels; a fault ends the run",
+       .applies = accelerated},
+      {.name = "kernel-report",
+       .target = [](Settings& s) -> std::string& { return s.run.kernel_report; },
+       .help = "file for what the emulated device's kernels did to memory, as JSON",
+       .metavar = "FILE.json",
+       .optional = true,
+       .applies = accelerated},
+  };
+}
+
+}  // namespace
+
+std::vector<Flag> device_flags() {
+  std::vector<Flag> flags = {
+      {.name = "no-cuda-graph",
+       .target = [](Settings& s) -> bool& { return s.run.no_cuda_graph; },
+       .help = "enqueue each step's work anew instead of replaying it as one graph",
+       .applies = accelerated},
+  };
+  if constexpr (kernels::kBuiltWithCuda) {
+    flags.push_back({.name = "cudnn-search",
+                     .target = [](Settings& s) -> bool& { return s.run.cudnn_search; },
+                     .help = "time every plan that cuDNN has for a convolution and keep the fastest",
+                     .applies = accelerated});
+  } else {
+    const std::vector<Flag> more = emulation_flags();
+    flags.insert(flags.end(), more.begin(), more.end());
+  }
+  return flags;
+}
+
+}  // namespace engine

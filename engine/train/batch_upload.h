@@ -1,0 +1,52 @@
+#pragma once
+// Pictures and labels on their way to an accelerator, while it computes.
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "engine/core/pinned.h"
+#include "engine/core/stream.h"
+#include "engine/train/batch_source.h"
+
+namespace engine {
+
+/// A micro-batch in the memory of an accelerator.
+struct DeviceBatch {
+  Tensor images;  // [n, h, w, c]
+  Tensor labels;  // [n] i64
+};
+
+/// Copies batches through two pinned slots on a stream of its own. The destination of all batches of one shape is the
+/// same memory, so that recorded work finds each new batch where it found the first: a batch is moved there, in the
+/// order of the compute stream, when what computes with the former one is done.
+class BatchUpload {
+ public:
+  explicit BatchUpload(Device device);
+  ~BatchUpload();
+
+  /// The batch's place; work enqueued on the compute stream from now on finds the batch there, until the next upload of
+  /// that shape. The host may reuse the batch's memory at once.
+  const DeviceBatch& upload(const Batch& batch);
+
+ private:
+  /// Host and device side of one transfer.
+  struct Slot {
+    explicit Slot(Device where) : copied(where), consumed(where) {}
+    PinnedBuffer host;
+    Tensor device;
+    Event copied;    // to `device`, on the copy stream
+    Event consumed;  // from `device`, on the compute stream
+  };
+
+  void fill(Slot& slot, const Batch& batch, int64_t bytes);
+  DeviceBatch& place_of(const Batch& batch);
+
+  Device device_;
+  Stream copies_;
+  std::array<Slot, 2> slots_;
+  size_t next_ = 0;
+  std::map<std::vector<int64_t>, DeviceBatch> places_;  // by the pictures' extents
+};
+
+}  // namespace engine

@@ -1,0 +1,34 @@
+#include "tests/support/device.h"
+
+namespace engine::testing {
+
+void DeviceTest::SetUp() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess || devices == 0) {
+    GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(status);
+  }
+  kernels::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+void DeviceTest::TearDown() {
+  if (stream_ == nullptr) return;
+  synchronize();
+  kernels::check_cuda(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+}
+
+template <>
+std::vector<kernels::Half> stored(const std::vector<float>& values) {
+  std::vector<kernels::Half> result;
+  for (const float value : values) result.emplace_back(value);
+  return result;
+}
+
+template <>
+std::vector<kernels::BFloat16> stored(const std::vector<float>& values) {
+  std::vector<kernels::BFloat16> result;
+  for (const float value : values) result.emplace_back(value);
+  return result;
+}
+
+}  // namespace engine::testing
