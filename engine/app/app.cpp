@@ -36,6 +36,8 @@ int dispatch(const CommandLine& line) {
       return export_command(line);
     case kInfo:
       return info_command(line);
+    case kPlan:
+      return plan_command(line);
   }
   throw Error("[app] no such command");
 }

@@ -10,7 +10,7 @@ namespace engine {
 namespace {
 
 constexpr int kMostListItems = 64;
-constexpr Command kCommands[] = {kTrain, kEvaluate, kPredict, kExport, kInfo};
+constexpr Command kCommands[] = {kTrain, kEvaluate, kPredict, kExport, kInfo, kPlan};
 
 /// The command that the first word names; kTrain where it names none.
 Command command_of(std::span<const std::string> words) {

@@ -10,5 +10,6 @@ int evaluate_command(const CommandLine& line);
 int predict_command(const CommandLine& line);
 int export_command(const CommandLine& line);
 int info_command(const CommandLine& line);
+int plan_command(const CommandLine& line);
 
 }  // namespace engine

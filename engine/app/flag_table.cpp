@@ -28,13 +28,13 @@ std::vector<Flag> what() {
        .help = "network",
        .shown_default = "resnet50",
        .choices = model_names(),
-       .commands = kModels | kInfo},
+       .commands = kModels | kInfo | kPlan},
       {.name = "num-classes",
        .target = [](Settings& s) -> int64_t& { return s.run.num_classes; },
        .help = "outputs of the last layer; may exceed the data's",
        .shown_default = "the data's",
        .limits = {1, 1 << 20},
-       .commands = kTrain | kInfo,
+       .commands = kTrain | kInfo | kPlan,
        .optional = true},
       {.name = "init-weights",
        .target = [](Settings& s) -> std::string& { return s.run.init_weights; },
@@ -114,6 +114,7 @@ std::vector<Flag> pictures() {
        .help = "side of a random crop; no effect on simplecnn, which takes 28",
        .shown_default = "224; 64 for the bundled photos",
        .limits = kSizes,
+       .commands = kTrain | kPlan,
        .applies = has_crops},
       {.name = "val-resize-size",
        .target = [](Settings& s) -> int64_t& { return s.run.data.val_resize_size; },
@@ -189,7 +190,7 @@ std::vector<Flag> batch() {
        .help = "pictures at once",
        .shown_default = "32; 64 for simplecnn",
        .limits = {1, 1 << 20},
-       .commands = kTrain | kEvaluate},
+       .commands = kTrain | kEvaluate | kPlan},
       {.name = "accumulate-steps",
        .target = [](Settings& s) -> int64_t& { return s.run.accumulate_steps; },
        .help = "batches whose gradients make one step",
@@ -247,7 +248,7 @@ std::vector<Flag> output() {
       {.name = "json",
        .target = [](Settings& s) -> bool& { return s.command.json; },
        .help = "one JSON object on standard output",
-       .commands = kEvaluate | kPredict | kExport | kInfo},
+       .commands = kEvaluate | kPredict | kExport | kInfo | kPlan},
       {.name = "logits",
        .target = [](Settings& s) -> bool& { return s.command.logits; },
        .help = "also the last layer's values",
@@ -294,6 +295,7 @@ std::vector<Flag> make_flag_table() {
   add("Pictures", pictures());
   add("Where", where());
   add("Device", device_flags());
+  add("Plan", plan_flags());
   add("How long", how_long());
   add("Batch", batch());
   add("Optimizer", optimizer_flags());

@@ -22,5 +22,7 @@ std::vector<Flag> schedule_flags();
 
 /// Its part about the device that this build has beside the CPU.
 std::vector<Flag> device_flags();
+/// Its part about GPUs that are not there.
+std::vector<Flag> plan_flags();
 
 }  // namespace engine

@@ -49,4 +49,21 @@ std::vector<Flag> device_flags() {
   return flags;
 }
 
+std::vector<Flag> plan_flags() {
+  return {
+      {.name = "gpu",
+       .target = [](Settings& s) -> std::string& { return s.command.gpu; },
+       .help = "a GPU by name, or a file that describes one (docs/cuda.md)",
+       .metavar = "a100|h100|h200|b200|FILE.json",
+       .commands = kPlan,
+       .optional = true},
+      {.name = "precision",
+       .target = [](Settings& s) -> std::string& { return s.command.precision; },
+       .help = "of activations and of the weights that are computed with",
+       .shown_default = "fp32",
+       .choices = {"fp32", "tf32", "bf16", "fp16"},
+       .commands = kPlan},
+  };
+}
+
 }  // namespace engine

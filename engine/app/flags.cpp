@@ -163,6 +163,8 @@ const char* name_of(Command command) {
       return "export";
     case kInfo:
       return "info";
+    case kPlan:
+      return "plan";
   }
   throw Error("[app] no such command");
 }

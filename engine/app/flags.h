@@ -13,7 +13,7 @@
 namespace engine {
 
 /// Commands as bits, so that a flag can belong to several.
-enum Command : unsigned { kTrain = 1, kEvaluate = 2, kPredict = 4, kExport = 8, kInfo = 16 };
+enum Command : unsigned { kTrain = 1, kEvaluate = 2, kPredict = 4, kExport = 8, kInfo = 16, kPlan = 32 };
 
 /// The name on the command line: "" for training.
 const char* name_of(Command command);

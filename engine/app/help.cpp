@@ -21,6 +21,7 @@ const char* introduction(Command command) {
              "       engine_train predict [FLAGS] IMAGE...   the five best classes of pictures\n"
              "       engine_train export [FLAGS]       the model's tensors of a checkpoint as a weight file\n"
              "       engine_train info [FLAGS]         build, libraries, devices; a model's layers\n"
+             "       engine_train plan [FLAGS]         what a run on a GPU would take, without one\n"
              "Each command has a --help of its own. Without --data-path the bundled pictures are used.\n";
     case kEvaluate:
       return "Usage: engine_train evaluate --checkpoint FILE [FLAGS]\n"
@@ -37,6 +38,11 @@ const char* introduction(Command command) {
       return "Usage: engine_train info [--json]\n"
              "       engine_train info --model MODEL [--num-classes N] [--json]\n"
              "Build, libraries and devices; or a model's parameters, layer by layer.\n";
+    case kPlan:
+      return "Usage: engine_train plan --gpu a100|h100|h200|b200|FILE.json [FLAGS]\n"
+             "Memory by category, every convolution's plan and the largest batch on a GPU that need not be there; "
+             "plans\n"
+             "come from cuDNN, in builds that have it. 1000 classes and 224 pixels unless flags say otherwise.\n";
   }
   return "";
 }

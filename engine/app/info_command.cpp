@@ -17,15 +17,45 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json version_or_null(const std::string& version) { return version.empty() ? Json(nullptr) : Json(version); }
+
 Json build_json() {
   return {{"type", build::kType},
           {"compiler", build::kCompiler},
-          {"cuda", nullptr},
-          {"cudnn", nullptr},
-          {"nccl", nullptr},
+          {"cuda", version_or_null(build::kCuda)},
+          {"cudnn", version_or_null(build::kCudnn)},
+          {"nccl", version_or_null(build::kNccl)},
           {"mpi", nullptr},
           {"onednn", kernels::onednn_version()},
-          {"cuda_architectures", Json::array()}};
+          {"cuda_architectures", Json::parse(fmt::format("[{}]", build::kCudaArchitectures))}};
+}
+
+Json device_rows() {
+  const CpuDescription cpu = describe_cpu();
+  Json rows =
+      Json::array({{{"name", cpu.name}, {"kind", "cpu"}, {"memory_bytes", cpu.memory_bytes}, {"cores", cpu.cores}}});
+  for (const AcceleratorDescription& found : describe_accelerators()) {
+    rows.push_back({{"name", found.name},
+                    {"kind", kernels::kBuiltWithCuda ? "cuda" : "emulated"},
+                    {"memory_bytes", found.memory_bytes},
+                    {"multiprocessors", found.multiprocessors},
+                    {"compute_capability", fmt::format("{}.{}", found.major, found.minor)}});
+  }
+  return rows;
+}
+
+/// The devices, a line each.
+std::string device_lines() {
+  std::string text;
+  for (const Json& row : device_rows()) {
+    text += fmt::format("{}: {}, {}, {:.1f} GiB\n", row["kind"].get<std::string>(), row["name"].get<std::string>(),
+                        row.contains("cores") ? fmt::format("{} cores", row["cores"].get<int64_t>())
+                                              : fmt::format("{} multiprocessors, compute capability {}",
+                                                            row["multiprocessors"].get<int64_t>(),
+                                                            row["compute_capability"].get<std::string>()),
+                        static_cast<double>(row["memory_bytes"].get<int64_t>()) / 0x1p30);
+  }
+  return text;
 }
 
 std::vector<std::string> model_names() {
@@ -35,26 +65,24 @@ std::vector<std::string> model_names() {
 }
 
 void print_machine(bool json) {
-  const CpuDescription cpu = describe_cpu();
   const Json build = build_json();
   const std::vector<std::string>& optimizers = find_flag("opt")->choices;
   if (json) {
-    const Json device = {{"name", cpu.name}, {"kind", "cpu"}, {"memory_bytes", cpu.memory_bytes}, {"cores", cpu.cores}};
     print(json_text({{"version", build::kVersion},
                      {"build", build},
-                     {"devices", Json::array({device})},
+                     {"devices", device_rows()},
                      {"models", model_names()},
                      {"datasets", data::dataset_names()},
                      {"optimizers", optimizers}}));
     return;
   }
-  print(
-      fmt::format("engine_train {}, {} build by {}, oneDNN {}, no CUDA\n"
-                  "cpu: {}, {} cores, {:.1f} GiB\n"
-                  "models: {}\ndata sets: {}\noptimizers: {}\n",
-                  build::kVersion, build::kType, build::kCompiler, kernels::onednn_version(), cpu.name, cpu.cores,
-                  static_cast<double>(cpu.memory_bytes) / (1 << 30), fmt::join(model_names(), ", "),
-                  fmt::join(data::dataset_names(), ", "), fmt::join(optimizers, ", ")));
+  const std::string cuda = *build::kCuda == '\0' ? "no CUDA" : fmt::format("CUDA {}", build::kCuda);
+  print(fmt::format("engine_train {}, {} build by {}, oneDNN {}, {}{}{}\n{}models: {}\ndata sets: {}\noptimizers: {}\n",
+                    build::kVersion, build::kType, build::kCompiler, kernels::onednn_version(), cuda,
+                    *build::kCudnn == '\0' ? "" : fmt::format(", cuDNN {}", build::kCudnn),
+                    *build::kNccl == '\0' ? "" : fmt::format(", NCCL {}", build::kNccl), device_lines(),
+                    fmt::join(model_names(), ", "), fmt::join(data::dataset_names(), ", "),
+                    fmt::join(optimizers, ", ")));
 }
 
 struct ModelSize {

@@ -1,8 +1,13 @@
 #include "engine/app/open_device.h"
 
+#include <filesystem>
+
 #include "engine/core/emulation.h"
+#include "engine/core/error.h"
 #include "engine/core/log.h"
+#include "engine/io/atomic_file.h"
 #include "engine/ops/device_path.h"
+#include "engine/profile/kernel_report.h"
 
 namespace engine {
 
@@ -11,6 +16,7 @@ Device open_device(const TrainConfig& config) {
   if (device.is_cpu()) return device;
   if constexpr (!kernels::kBuiltWithCuda) {
     set_emulated_schedule(config.schedule_seed);
+    if (config.kernel_check || !config.kernel_report.empty()) start_kernel_check();
   }
   use_device(device);
   kernels::ConvPlanOptions plans;
@@ -23,6 +29,17 @@ Device open_device(const TrainConfig& config) {
              static_cast<double>(found.memory_bytes) / 0x1p30, found.multiprocessors, found.major, found.minor);
   }
   return device;
+}
+
+void finish_device(const TrainConfig& config, Device device) {
+  if (device.is_cpu()) return;
+  if constexpr (!kernels::kBuiltWithCuda) {
+    compute_stream(device).synchronize();
+    if (config.kernel_report.empty()) return;
+    const auto binary = std::filesystem::read_symlink("/proc/self/exe");
+    write_file(config.kernel_report, kernel_report(binary.parent_path().string()));
+    log_info("kernel report: {}", escaped(config.kernel_report));
+  }
 }
 
 }  // namespace engine

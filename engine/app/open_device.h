@@ -9,4 +9,7 @@ namespace engine {
 /// Throws DeviceError where it does not work.
 Device open_device(const TrainConfig& config);
 
+/// At the end of a run: waits for the device's work and writes the kernel report, where one was asked for.
+void finish_device(const TrainConfig& config, Device device);
+
 }  // namespace engine

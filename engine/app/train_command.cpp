@@ -170,6 +170,7 @@ int train_command(const CommandLine& line) {
   announce_values(parts.values);
   install_signal_handlers();
   const RunResult result = run_training(config, parts);
+  finish_device(config, run.device);
   progress.clear();
   report_skipped(run.data);
   if (result.stopped_by != 0) {

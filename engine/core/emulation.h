@@ -1,6 +1,6 @@
 #pragma once
-// Settings of the emulated device. Defined in builds that have it (kernels::kBuiltWithCuda is false); calls stand
-// behind `if constexpr`.
+// The emulated device's own settings and checked mode (kernels/emulator/checker.h). Defined in builds that have the
+// device (kernels::kBuiltWithCuda is false); calls stand behind `if constexpr`.
 
 #include <cstdint>
 
@@ -8,5 +8,12 @@ namespace engine {
 
 /// Before the device is first used: the seed of the order in which blocks, threads and streams run.
 void set_emulated_schedule(uint64_t seed);
+
+/// From now on every access of every kernel is watched.
+void start_kernel_check();
+
+/// Where kernels are watched and something was found: throws Error with the first finding. Streams ask whenever the
+/// host waits.
+void require_sound_kernels();
 
 }  // namespace engine

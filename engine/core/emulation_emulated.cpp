@@ -1,4 +1,7 @@
 #include "engine/core/emulation.h"
+
+#include "engine/core/error.h"
+#include "kernels/emulator/checker.h"
 #include "kernels/emulator/emulator.h"
 
 namespace engine {
@@ -7,6 +10,13 @@ void set_emulated_schedule(uint64_t seed) {
   emulator::Settings settings = emulator::settings();
   settings.schedule_seed = seed;
   emulator::configure(settings);
+}
+
+void start_kernel_check() { emulator::enable_checker(); }
+
+void require_sound_kernels() {
+  if (!emulator::checker_enabled() || emulator::finding_count() == 0) return;
+  throw Error(emulator::findings().front().text(), "docs/kernel_debugging.md tells how to read this");
 }
 
 }  // namespace engine

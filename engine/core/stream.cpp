@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "engine/core/emulation.h"
 #include "engine/core/error.h"
 #include "kernels/common/cuda_error.h"
 
@@ -18,7 +19,12 @@ Stream::Stream(Device device) : device_(device) {
 
 Stream::~Stream() { cudaStreamDestroy(handle_); }
 
-void Stream::synchronize() const { check_cuda(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
+void Stream::synchronize() const {
+  const cudaError_t status = cudaStreamSynchronize(handle_);
+  // A finding says more than the failure that it led to.
+  if constexpr (!kernels::kBuiltWithCuda) require_sound_kernels();
+  check_cuda(status, "cudaStreamSynchronize");
+}
 
 Event::Event(Device device, bool timed) {
   use_device(device);

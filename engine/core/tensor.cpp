@@ -48,6 +48,10 @@ void fill_on_device(const Tensor& tensor, double value) {
   if (tensor.numel() == 0) return;
   cudaStream_t stream = compute_stream(tensor.device()).handle();
   use_device(tensor.device());
+  if (value == 0) {
+    return kernels::check_cuda(cudaMemsetAsync(tensor.raw(), 0, static_cast<size_t>(tensor.bytes()), stream),
+                               "cudaMemsetAsync");
+  }
   const auto element = static_cast<float>(value);
   switch (tensor.dtype()) {
     case DType::f32:
@@ -57,10 +61,8 @@ void fill_on_device(const Tensor& tensor, double value) {
     case DType::bf16:
       return kernels::fill_cuda(element, tensor.data<kernels::BFloat16>(), tensor.numel(), stream);
     default:
-      ENGINE_CHECK(value == 0, "[tensor] fill: got {} for {} on {}, expected 0", value, name_of(tensor.dtype()),
-                   name_of(tensor.device()));
-      kernels::check_cuda(cudaMemsetAsync(tensor.raw(), 0, static_cast<size_t>(tensor.bytes()), stream),
-                          "cudaMemsetAsync");
+      throw Error(fmt::format("[tensor] fill: got {} for {} on {}, expected 0", value, name_of(tensor.dtype()),
+                              name_of(tensor.device())));
   }
 }
 
@@ -68,6 +70,9 @@ void fill_on_device(const Tensor& tensor, double value) {
 
 Storage::Storage(int64_t bytes, MemoryCategory category, Device device)
     : data_(nullptr), bytes_(bytes), category_(category), device_(device) {
+  if (!device.is_cpu() && device.kind != kAcceleratorKind) {
+    throw DeviceError("memory of " + name_of(device) + ": got a build without such devices, expected one with them");
+  }
   data_ = static_cast<char*>(device.is_cpu() ? detail::allocate_host(bytes, category)
                                              : detail::allocate_device(bytes, category, device));
 }

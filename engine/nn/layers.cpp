@@ -59,7 +59,7 @@ Shape Conv2d::describe(const std::string& name, const Shape& input, std::vector<
                                    .groups = options.groups};
   const Shape output{shape.out_h(), shape.out_w(), shape.k};
   const int64_t parameters = weight_.numel() + (bias_.defined() ? bias_.numel() : 0);
-  layers.push_back({name, "conv2d", output, parameters, shape.macs()});
+  layers.push_back({name, "conv2d", output, parameters, shape.macs(), shape});
   return output;
 }
 

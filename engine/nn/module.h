@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/core/tensor.h"
+#include "kernels/conv2d/conv2d.h"
 
 namespace engine {
 
@@ -36,7 +38,8 @@ struct LayerDescription {
   std::string kind;  // "conv2d"
   Shape output_shape;
   int64_t parameters = 0;
-  int64_t macs = 0;  // multiply-adds for one picture
+  int64_t macs = 0;                                      // multiply-adds for one picture
+  std::optional<kernels::Conv2dShape> convolution = {};  // of one picture; for conv2d only
 };
 
 /// A part of a model. Children are members of the concrete class and are registered in its constructor, so that names

@@ -9,9 +9,9 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;  // in [0, 1], over all classes as PyTorch's CrossEntropyLoss
   double normalizer = 0;       // the sum over rows is divided by it; 0: the number of rows, which gives the mean
   // On accelerators only, f32, one element each, on the device of the logits:
-  Tensor add_to;      // defined: the loss is added to it, and it is what comes back
-  Tensor grad_scale;  // defined: the gradient is multiplied by what it holds (the loss scale) before it is rounded, and
-                      // backward() must be seeded with this very tensor
+  Tensor add_to = {};      // defined: the loss is added to it, and it is what comes back
+  Tensor grad_scale = {};  // defined: the gradient is multiplied by what it holds (the loss scale) before it is
+                           // rounded, and backward() must be seeded with this very tensor
 };
 
 /// logits [n, classes], labels [n] i64 -> one f64 value. Fused and numerically safe (log-sum-exp). The tape keeps

@@ -4,9 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "engine/core/error.h"
 
@@ -97,16 +98,25 @@ void check_keys(const std::string& file, const Json& json) {
   }
 }
 
-GpuDescription from_file(const std::string& path) {
-  const std::string name = escaped(path);
+[[noreturn]] void throw_unreadable(const std::string& path, int error) {
+  throw ConfigError(fmt::format("[plan] gpu: {}: got {}, expected {} or a JSON file", escaped(path),
+                                system_message(error), fmt::join(gpu_names(), ", ")));
+}
+
+std::string read(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw_unreadable(path, EISDIR);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) {
-    const std::string cause = errno != 0 ? system_message(errno) : "an error while reading";
-    throw ConfigError(
-        fmt::format("[plan] gpu: {}: got {}, expected {} or a JSON file", name, cause, fmt::join(gpu_names(), ", ")));
-  }
+  if (!file.is_open()) throw_unreadable(path, errno);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) throw_unreadable(path, EIO);
+  return text.str();
+}
+
+GpuDescription from_file(const std::string& path) {
+  const std::string text = read(path), name = escaped(path);
   Json json;
   try {
     json = Json::parse(text);

@@ -59,8 +59,26 @@ void CheckpointFolder::prune(int64_t newest, int64_t keep_last) {
   }
 }
 
+std::vector<int64_t> CheckpointFolder::steps_of_the_line() const {
+  std::vector<int64_t> all = steps();
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(last(), error);
+  const auto newest = std::find_if(all.begin(), all.end(), [&](int64_t step) {
+    std::error_code ignored;
+    return std::filesystem::equivalent(path_of(step), last(), ignored);
+  });
+  if (error || newest == all.end()) return all;
+  const int64_t last_step = *newest;
+  // A later file that was written after the last one is the newest itself: the process ended before it was linked.
+  std::erase_if(all, [&](int64_t step) {
+    std::error_code failed;
+    return step > last_step && std::filesystem::last_write_time(path_of(step), failed) <= written && !failed;
+  });
+  return all;
+}
+
 std::optional<SafetensorsFile> CheckpointFolder::newest_whole() const {
-  const std::vector<int64_t> all = steps();
+  const std::vector<int64_t> all = steps_of_the_line();
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
     try {
       return open_checkpoint(path_of(*step));

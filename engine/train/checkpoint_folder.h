@@ -24,9 +24,12 @@ class CheckpointFolder {
   void add(int64_t step, bool is_best, int64_t keep_last,
            const std::function<void(const std::filesystem::path&)>& write);
   /// The newest file that is whole, also by its digest; damaged ones are passed over with a warning that names them.
+  /// Where a run went back to an earlier step, later files of the part that was given up do not count.
   std::optional<SafetensorsFile> newest_whole() const;
 
  private:
+  /// steps() without those of a part that was given up: steps behind the last file's, written before it.
+  std::vector<int64_t> steps_of_the_line() const;
   void prune(int64_t newest, int64_t keep_last);
   std::filesystem::path last() const { return folder_ / "last.safetensors"; }
   std::filesystem::path best() const { return folder_ / "best.safetensors"; }

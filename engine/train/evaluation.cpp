@@ -31,12 +31,6 @@ struct Totals {
   int64_t top5 = 0;
 };
 
-CrossEntropyOptions summed() {
-  CrossEntropyOptions options;
-  options.normalizer = 1;
-  return options;
-}
-
 /// Sums over batches.
 class Measure {
  public:
@@ -50,7 +44,7 @@ class HostMeasure final : public Measure {
   explicit HostMeasure(Module& model) : model_(model) {}
   void add(const Batch& batch) override {
     const Tensor logits = model_(batch.images);
-    totals_.loss += softmax_cross_entropy(logits, batch.labels, summed()).item();
+    totals_.loss += softmax_cross_entropy(logits, batch.labels, {.normalizer = 1}).item();
     totals_.top1 += topk_correct(logits, batch.labels, 1);
     totals_.top5 += topk_correct(logits, batch.labels, 5);
   }
@@ -75,9 +69,7 @@ class DeviceMeasure final : public Measure {
   void add(const Batch& batch) override {
     const DeviceBatch& uploaded = upload_.upload(batch);
     const Tensor logits = model_(cast(uploaded.images, compute_));
-    CrossEntropyOptions options = summed();
-    options.add_to = loss_;
-    softmax_cross_entropy(logits, uploaded.labels, options);
+    softmax_cross_entropy(logits, uploaded.labels, {.normalizer = 1, .add_to = loss_});
     add_topk_correct(logits, uploaded.labels, 1, top1_);
     add_topk_correct(logits, uploaded.labels, 5, top5_);
   }

@@ -25,11 +25,9 @@ void HostStep::add(const Batch& batch) {
   }
   if (batch.samples.empty()) return;
   const Tensor logits = (*parts_.model)(batch.images);
-  const Tensor loss = softmax_cross_entropy(logits, batch.labels,
-                                            {.label_smoothing = options_.label_smoothing,
-                                             .normalizer = static_cast<double>(batch.global_samples),
-                                             .add_to = {},
-                                             .grad_scale = {}});
+  const Tensor loss = softmax_cross_entropy(
+      logits, batch.labels,
+      {.label_smoothing = options_.label_smoothing, .normalizer = static_cast<double>(batch.global_samples)});
   current_.loss += loss.item();
   if (!suspect_found_) current_.suspect = batch;
   suspect_found_ = suspect_found_ || !std::isfinite(loss.item());

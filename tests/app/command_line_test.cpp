@@ -57,7 +57,6 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
 
 TEST(CommandLine, FlagsOfLaterIssuesAreAbsent) {
   for (const char* flag : {"--precision", "--loss-scale", "--gradient-checkpointing", "--memory-budget", "--fusion",
-                           "--cudnn-search", "--no-cuda-graph", "--schedule-seed", "--kernel-check", "--kernel-report",
                            "--zero", "--bucket-mb", "--comm-timeout", "--sync-bn", "--model-parallel"}) {
     EXPECT_NE(refusal({flag}).find("unknown flag"), std::string::npos) << flag;
   }
@@ -74,7 +73,7 @@ TEST(CommandLine, HelpOfEachCommandShowsItsFlags) {
   EXPECT_EQ(parse({"--help"}).request, Request::help);
   EXPECT_EQ(parse({"--version"}).request, Request::version);
   EXPECT_EQ(parse({"export", "--help"}).request, Request::help);
-  for (const Command command : {kTrain, kEvaluate, kPredict, kExport, kInfo}) {
+  for (const Command command : {kTrain, kEvaluate, kPredict, kExport, kInfo, kPlan}) {
     const std::string text = help_text(command);
     for (const Flag& flag : all_flags()) {
       const bool shown = text.find("--" + flag.name + " ") != std::string::npos ||

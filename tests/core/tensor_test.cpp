@@ -66,6 +66,7 @@ TEST(DTypes, SizesAndNames) {
 }
 
 TEST(Tensor, MadeInEachWay) {
+  constexpr Device kMissing{kernels::kBuiltWithCuda ? DeviceKind::emulated : DeviceKind::cuda, 0};
   EXPECT_FALSE(Tensor().defined());
   EXPECT_EQ(Tensor::zeros({2, 2}).to_vector<float>(), Floats(4, 0.0F));
   EXPECT_EQ(Tensor::full({3}, 1.5).to_vector<float>(), Floats(3, 1.5F));
@@ -78,7 +79,7 @@ TEST(Tensor, MadeInEachWay) {
   EXPECT_EQ(tensor.device(), Device::cpu());
   EXPECT_EQ(Tensor::zeros({0, 3}).to_vector<float>(), Floats());
   ExpectError<Error>([] { Tensor::from_vector<float>({2}, {1, 2, 3}); }, {"[tensor]", "got 3", "[2]"});
-  EXPECT_THROW(Tensor::empty({1}, DType::f32, MemoryCategory::data, Device{DeviceKind::cuda, 0}), DeviceError);
+  EXPECT_THROW(Tensor::empty({1}, DType::f32, MemoryCategory::data, kMissing), DeviceError);
 }
 
 TEST(Tensor, AccessChecksTheType) {

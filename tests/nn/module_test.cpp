@@ -89,7 +89,7 @@ TEST(Module, RebindingKeepsTheGradientSide) {
     EXPECT_EQ(after[i].tensor.autograd(), before[i].tensor.autograd()) << after[i].name;
   }
   ExpectError<Error>([&] { model->rebind_parameters([](const NamedTensor&) { return Tensor::zeros({1}); }); },
-                     {"[module] rebind conv.weight", "got [1]", "expected [4, 3, 3, 2]"});
+                     {"[module] rebind conv.weight", "got f32 [1]", "expected floats [4, 3, 3, 2]"});
 }
 
 TEST(Layers, DescribeShapesAndWork) {

@@ -79,6 +79,22 @@ TEST(Cases, H_REQ_03_KeepsTheBestAndTheLast) {
                                    "checkpoint-step-00000009.safetensors", "checkpoint-step-00000010.safetensors"}));
 }
 
+TEST(CheckpointFolder, FilesOfAPartThatWasGivenUpAreNotTheNewest) {
+  const TempDir temp;
+  CheckpointFolder folder(temp.path());
+  Writer writer;
+  for (int64_t step : {2, 4, 6}) writer.add(folder, step, false, 5);
+  EXPECT_EQ(folder.newest_whole()->metadata().at("step"), "6");
+  // The run went back to step 2 and has come to step 3.
+  writer.add(folder, 3, false, 5);
+  EXPECT_EQ(folder.newest_whole()->metadata().at("step"), "3");
+  // Killed after a file was written, before it was linked as the last.
+  writer.write(folder.path_of(5), 5);
+  EXPECT_EQ(folder.newest_whole()->metadata().at("step"), "5");
+  damage(folder.path_of(5));
+  EXPECT_EQ(folder.newest_whole()->metadata().at("step"), "3");
+}
+
 TEST(CheckpointFolder, AFailedWriteTakesNothingAway) {
   const TempDir temp;
   CheckpointFolder folder(temp.path());
