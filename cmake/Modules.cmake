@@ -2,30 +2,40 @@
 
 add_library(engine-options INTERFACE)
 target_include_directories(engine-options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(engine-options INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+set(cxx_options -Wall -Wextra -Wpedantic -Wshadow)  # nvcc has its own, in Cuda.cmake
 if(ENGINE_WARNINGS_AS_ERRORS)
-  target_compile_options(engine-options INTERFACE -Werror)
+  list(APPEND cxx_options -Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 reports overlaps inside std::string's operator+ that cannot happen (GCC bug 105651).
-  target_compile_options(engine-options INTERFACE -Wno-restrict)
+  list(APPEND cxx_options -Wno-restrict)
 endif()
 if(ENGINE_CPU_ARCH)
-  target_compile_options(engine-options INTERFACE -march=${ENGINE_CPU_ARCH})
+  list(APPEND cxx_options -march=${ENGINE_CPU_ARCH})
 endif()
 if(ENGINE_SANITIZE)
-  target_compile_options(engine-options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
-                                                  -fno-omit-frame-pointer)
+  list(APPEND cxx_options -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(engine-options INTERFACE -fsanitize=address,undefined)
   target_compile_definitions(engine-options INTERFACE ENGINE_SANITIZED)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Instrumented code makes GCC see uninitialised members inside std::regex and std::function that are none.
-    target_compile_options(engine-options INTERFACE -Wno-maybe-uninitialized)
+    list(APPEND cxx_options -Wno-maybe-uninitialized)
   endif()
 endif()
 if(ENGINE_FUZZ)
-  target_compile_options(engine-options INTERFACE -fsanitize=fuzzer-no-link)
+  list(APPEND cxx_options -fsanitize=fuzzer-no-link)
 endif()
+target_compile_options(engine-options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_options}>")
+
+# engine_sources(OUT GLOB|GLOB_RECURSE pattern...): what the patterns, relative to the root, match and this build has
+# (ENGINE_EXCLUDED_SOURCES of Cuda.cmake), as absolute paths.
+function(engine_sources out glob)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE patterns)
+  file(${glob} sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${patterns})
+  list(FILTER sources EXCLUDE REGEX "${ENGINE_EXCLUDED_SOURCES}")
+  list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/)
+  set(${out} "${sources}" PARENT_SCOPE)
+endfunction()
 
 # engine_module(NAME FOLDER [RECURSE] [EXCLUDE regex] DEPENDS ... PRIVATE ...): static library engine-NAME of a folder's sources.
 function(engine_module name folder)
@@ -34,7 +44,7 @@ function(engine_module name folder)
   if(ARG_RECURSE)
     set(glob GLOB_RECURSE)
   endif()
-  file(${glob} sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  engine_sources(sources ${glob} ${folder}/*.cpp)
   if(ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
   endif()

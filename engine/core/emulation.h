@@ -11,6 +11,8 @@ void set_emulated_schedule(uint64_t seed);
 
 /// From now on every access of every kernel is watched.
 void start_kernel_check();
+/// Forgets what was found and watches no more.
+void stop_kernel_check();
 
 /// Where kernels are watched and something was found: throws Error with the first finding. Streams ask whenever the
 /// host waits.

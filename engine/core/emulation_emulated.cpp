@@ -13,6 +13,7 @@ void set_emulated_schedule(uint64_t seed) {
 }
 
 void start_kernel_check() { emulator::enable_checker(); }
+void stop_kernel_check() { emulator::disable_checker(); }
 
 void require_sound_kernels() {
   if (!emulator::checker_enabled() || emulator::finding_count() == 0) return;

@@ -14,11 +14,6 @@ constexpr const char* kFolder = ENGINE_CUBLAS_FOLDER;  // where the build found 
 constexpr const char* kFolder = "";
 #endif
 
-std::string dotted(size_t version) {
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
 struct Opened {
   SharedLibrary library;
   size_t version = 0;
@@ -45,16 +40,10 @@ void find_all(const SharedLibrary& library, CublasLt& lt) {
 Opened open_cublaslt() {
   const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
   Opened opened{.library = open_shared_library(name, kFolder)};
-  const std::string wanted = "expected " + dotted(CUBLAS_VERSION) + " or later, with the same first number";
-  if (opened.library.handle == nullptr) {
-    throw LibraryError("cuBLASLt is missing: " + opened.library.failure + ", " + wanted);
-  }
+  const LibraryNeed need{"cuBLASLt", CUBLAS_VERSION};
+  require_found(need, opened.library);
   opened.version = find_function<decltype(cublasLtGetVersion)>(opened.library, "cublasLtGetVersion")();
-  const size_t minor = opened.version / 100, built_minor = CUBLAS_VERSION / 100;
-  if (minor / 100 != CUBLAS_VER_MAJOR || minor < built_minor) {
-    throw LibraryError("cuBLASLt does not fit this build: got " + dotted(opened.version) + " in " +
-                       opened.library.path + ", " + wanted);
-  }
+  require_version(need, opened.library, opened.version);
   find_all(opened.library, opened.functions);
   return opened;
 }
@@ -87,6 +76,8 @@ void check_cublaslt(cublasStatus_t status, const char* call) {
   throw LibraryError(std::string(call) + ": " + words(status));
 }
 
-LibraryVersion cublaslt_version() { return {dotted(CUBLAS_VERSION), dotted(opened().version), opened().library.path}; }
+LibraryVersion cublaslt_version() {
+  return {dotted_version(CUBLAS_VERSION), dotted_version(opened().version), opened().library.path};
+}
 
 }  // namespace engine::kernels

@@ -15,11 +15,6 @@ constexpr const char* kFolder = ENGINE_CUDNN_FOLDER;  // where the build found t
 constexpr const char* kFolder = "";
 #endif
 
-std::string dotted(size_t version) {
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
 struct Cudnn {
   SharedLibrary library;
   size_t version = 0;
@@ -28,16 +23,10 @@ struct Cudnn {
 Cudnn open_cudnn() {
   const std::string name = "libcudnn.so." + std::to_string(CUDNN_MAJOR);
   Cudnn cudnn{open_shared_library(name, kFolder)};
-  const std::string wanted = "expected " + dotted(CUDNN_VERSION) + " or later, with the same first number";
-  if (cudnn.library.handle == nullptr) {
-    throw LibraryError("cuDNN is missing: " + cudnn.library.failure + ", " + wanted);
-  }
+  const LibraryNeed need{"cuDNN", CUDNN_VERSION};
+  require_found(need, cudnn.library);
   cudnn.version = find_function<decltype(cudnnGetVersion)>(cudnn.library, "cudnnGetVersion")();
-  const size_t minor = cudnn.version / 100, built_minor = CUDNN_VERSION / 100;
-  if (minor / 100 != CUDNN_MAJOR || minor < built_minor) {
-    throw LibraryError("cuDNN does not fit this build: got " + dotted(cudnn.version) + " in " + cudnn.library.path +
-                       ", " + wanted);
-  }
+  require_version(need, cudnn.library, cudnn.version);
   return cudnn;
 }
 
@@ -89,6 +78,8 @@ cudnnContext* cudnn_handle(int device, cudaStream_t stream) {
   return handle;
 }
 
-LibraryVersion cudnn_version() { return {dotted(CUDNN_VERSION), dotted(cudnn().version), cudnn().library.path}; }
+LibraryVersion cudnn_version() {
+  return {dotted_version(CUDNN_VERSION), dotted_version(cudnn().version), cudnn().library.path};
+}
 
 }  // namespace engine::kernels

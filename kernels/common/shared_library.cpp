@@ -26,6 +26,24 @@ SharedLibrary open_shared_library(const std::string& name, const std::string& fo
   return library;
 }
 
+std::string dotted_version(size_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+void require_found(const LibraryNeed& need, const SharedLibrary& library) {
+  if (library.handle != nullptr) return;
+  throw LibraryError(need.title + " is missing: " + library.failure + ", expected " + dotted_version(need.built) +
+                     " or a later " + std::to_string(need.built / 10000) + ".x");
+}
+
+void require_version(const LibraryNeed& need, const SharedLibrary& library, size_t loaded) {
+  if (loaded / 10000 == need.built / 10000 && loaded / 100 >= need.built / 100) return;
+  throw LibraryError(need.title + " does not fit this build: got " + dotted_version(loaded) + " in " + library.path +
+                     ", expected " + dotted_version(need.built) + " or a later " + std::to_string(need.built / 10000) +
+                     ".x");
+}
+
 void* find_symbol(const SharedLibrary& library, const char* name) {
   void* symbol = dlsym(library.handle, name);
   if (symbol == nullptr) throw LibraryError(library.path + " lacks " + name);

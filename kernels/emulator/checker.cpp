@@ -99,27 +99,33 @@ bool Checker::news(Site* site, FindingKind kind) {
   return (site->reported >> static_cast<unsigned>(kind) & 1) == 0;
 }
 
-void Checker::report(FindingKind kind, const Access* access, std::string details, const void* other_pc) {
-  Site* const site = access == nullptr ? nullptr : access->site;
-  if (!news(site, kind)) return;
-  Raw raw;
+Checker::Raw Checker::describe_finding(FindingKind kind, const Access* access, std::string details,
+                                       const void* other_pc) const {
+  Raw raw{{}, nullptr, other_pc};
   raw.finding.kind = kind;
   raw.finding.kernel = name_;
   raw.finding.details = std::move(details);
-  raw.pc = nullptr;
-  raw.other_pc = other_pc;
-  if (site != nullptr) {
-    site->reported |= 1U << static_cast<unsigned>(kind);
-    const uint32_t thread = access->thread;
-    const dim3 shape = block_shape_;
-    raw.finding.in_thread = true;
-    raw.finding.block = blockIdx;
-    raw.finding.thread = {thread % shape.x, thread / shape.x % shape.y, thread / shape.x / shape.y};
-    raw.pc = site->pc;
-  }
+  if (access == nullptr || access->site == nullptr) return raw;
+  const dim3 shape = block_shape_;
+  const uint32_t thread = access->thread;
+  raw.finding.in_thread = true;
+  raw.finding.block = blockIdx;
+  raw.finding.thread = {thread % shape.x, thread / shape.x % shape.y, thread / shape.x / shape.y};
+  raw.pc = access->site->pc;
+  return raw;
+}
+
+void Checker::keep(Raw raw) {
   const std::lock_guard lock(mutex_);
   ++count_;
   if (raw_.size() < options_.most_findings) raw_.push_back(std::move(raw));
+}
+
+void Checker::report(FindingKind kind, const Access* access, std::string details, const void* other_pc) {
+  Site* const site = access == nullptr ? nullptr : access->site;
+  if (!news(site, kind)) return;
+  if (site != nullptr) site->reported |= 1U << static_cast<unsigned>(kind);
+  keep(describe_finding(kind, access, std::move(details), other_pc));
 }
 
 std::vector<Finding> Checker::findings() {

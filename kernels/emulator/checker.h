@@ -51,8 +51,8 @@ struct Finding {
   std::string details;
   std::string place;  // FILE:LINE from the project's root; empty where it is unknown
 
-  /// "KERNEL: WHAT: block B thread T: DETAILS at FILE:LINE"; block and thread of kernels only, as "(x, y, z)" if they have
-  /// more than x.
+  /// "KERNEL: WHAT: block B thread T: DETAILS at FILE:LINE"; block and thread of kernels only, as "(x, y, z)" if they
+  /// have more than x.
   std::string text() const;
 };
 
@@ -60,8 +60,8 @@ struct CheckerOptions {
   size_t most_findings = 100;  // kept; each kind is kept once per kernel and line
 };
 
-/// Starts checking, without findings and counts. Between runs. What device memory holds already counts as written. Costs
-/// some ten times the time, and two to ten times the device memory that is touched.
+/// Starts checking, without findings and counts. Between runs. What device memory holds already counts as written.
+/// Costs some ten times the time, and two to ten times the device memory that is touched.
 void enable_checker(const CheckerOptions& options = {});
 void disable_checker();
 bool checker_enabled();

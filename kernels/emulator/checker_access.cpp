@@ -23,10 +23,15 @@ std::string Checker::thread_name(uint32_t thread) const {
   return indices({thread % shape.x, thread / shape.x % shape.y, thread / shape.x / shape.y}, shape);
 }
 
-std::string Checker::block_name(uint32_t phase) const {
+const std::pair<uint32_t, uint3>* Checker::block_of(uint32_t phase) const {
   const auto next = std::upper_bound(blocks_.begin(), blocks_.end(), phase,
                                      [](uint32_t p, const auto& entry) { return p < entry.first; });
-  return next == blocks_.begin() ? "?" : indices(std::prev(next)->second, grid_shape_);
+  return next == blocks_.begin() ? nullptr : &*std::prev(next);
+}
+
+std::string Checker::block_name(uint32_t phase) const {
+  const auto* block = block_of(phase);
+  return block == nullptr ? "?" : indices(block->second, grid_shape_);
 }
 
 void Checker::access(const void* address, size_t bytes, bool write, bool atomic, const void* pc) {
@@ -36,9 +41,9 @@ void Checker::access(const void* address, size_t bytes, bool write, bool atomic,
   const bool shared = at - shared_begin_ < kMaxSharedBytes;
   Site& site = sites_.find(pc, bytes, shared);
   const uint32_t thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-  const Access access{at, bytes, write, atomic, thread, &site};
+  Access access{at, bytes, write, atomic, thread, &site};
   bool assume_written = false;
-  Shadow* const shadow = shadow_of(access, assume_written);
+  Shadow* const shadow = access.shadow = shadow_of(access, assume_written);
   if (shadow == nullptr) return;
   last_pc_[thread] = pc;
   if (at % bytes != 0) misaligned(access);
@@ -114,7 +119,27 @@ void Checker::check(const Access& access, Cell& cell, bool shared, bool assume_w
   if (visit.race != Relation::ordered) report_race(access, visit, shared);
   if (!visit.unwritten || assume_written) return;
   const FindingKind kind = shared ? FindingKind::unwritten_shared : FindingKind::unwritten_global;
-  if (news(access.site, kind)) report(kind, &access, "reads " + bytes_text(access.bytes));
+  if (!news(access.site, kind)) return;
+  access.site->reported |= 1U << static_cast<unsigned>(kind);
+  doubts_.push_back({describe_finding(kind, &access, "reads " + bytes_text(access.bytes), nullptr), access,
+                     races_.threads.block_phase()});
+}
+
+/// At the end of a phase for shared memory, of the operation for global memory.
+void Checker::settle_doubts(bool shared) {
+  if (doubts_.empty()) return;
+  std::erase_if(doubts_, [&](Doubt& doubt) {
+    const Access& access = doubt.access;
+    if (access.site->shared != shared) return false;
+    bool raced = false;
+    for (const Cell& cell : access.shadow->cells(access.address, access.bytes)) {
+      const auto* writer = block_of(cell.write.phase);
+      if (writer == nullptr || (shared && writer->first != doubt.block)) continue;
+      raced = raced || writer->first != doubt.block || cell.write.thread != access.thread;
+    }
+    if (!raced) keep(std::move(doubt.raw));
+    return true;
+  });
 }
 
 void Checker::report_race(const Access& access, const Visit& visit, bool shared) {
@@ -131,10 +156,10 @@ void Checker::report_race(const Access& access, const Visit& visit, bool shared)
     who += "thread " + thread_name(visit.thread);
   }
   const std::string other = who + (visit.with_write ? " wrote" : " read") + (visit.site == 0 ? "" : " (@)");
-  const char* missing = between                                  ? "nothing orders the two"
-                        : visit.race == Relation::other_block    ? "blocks have no order"
+  const char* missing = between                                   ? "nothing orders the two"
+                        : visit.race == Relation::other_block     ? "blocks have no order"
                         : visit.thread / 32 == access.thread / 32 ? "no barrier of block or warp between"
-                                                                 : "no barrier between";
+                                                                  : "no barrier between";
   report(kind, &access,
          (access.write ? (access.atomic ? "changes " : "writes ") : "reads ") + bytes_text(access.bytes) + " that " +
              other + ", " + missing,
@@ -157,6 +182,7 @@ void Checker::flush_all() {
 
 void Checker::block_barrier() {
   flush_all();
+  settle_doubts(true);
   races_.threads.block_barrier();
 }
 

@@ -25,9 +25,9 @@ struct Memory {
   Allocation allocation;
   Moment birth;
   std::optional<Moment> death;
-  bool given_back = false;    // a graph's memory, between its release and its next allocation
-  bool assume_written = false;  // the host writes it unseen, or it was there before the checker
-  bool old = false;           // from before the checker
+  bool given_back = false;                // a graph's memory, between its release and its next allocation
+  bool assume_written = false;            // the host writes it unseen, or it was there before the checker
+  bool old = false;                       // from before the checker
   bool touched = false, changed = false;  // by the running operation
   Shadow shadow;
   std::vector<Use> uses;

@@ -76,7 +76,11 @@ void Checker::host_waits_for_all() {
 void Checker::settle() {
   // Operations that a fault of the device has skipped.
   std::erase_if(pending_, [&](const auto& entry) { return order_.host_knows(entry.second); });
-  if (!running_ && pending_.empty() && order_.host_knows_all()) races_.settle();
+  if (running_) return;
+  races_.settle([&](const Moment& moment) {
+    return order_.host_knows(moment) && std::all_of(pending_.begin(), pending_.end(),
+                                                    [&](const auto& entry) { return before(moment, entry.second); });
+  });
 }
 
 void Checker::adopt(const Allocation& allocation) {
@@ -179,11 +183,12 @@ void Checker::begin_operation(uint64_t operation, const Operation& what) {
 }
 
 void Checker::end_operation() {
+  settle_doubts(false);
   const std::lock_guard lock(mutex_);
   forget_snapshots();
   memory_.leave(races_.running(), name_);
   running_ = false;
-  if (pending_.empty() && order_.host_knows_all()) races_.settle();
+  settle();
 }
 
 /// An operation that is no kernel reads or writes a span. What is neither device nor pinned memory is the host's.
@@ -198,8 +203,7 @@ void Checker::touch(const Span& span, bool write) {
                                                    " of an allocation of " + std::to_string(region->bytes) + " bytes",
                                                false};
     if (miss.kind == FindingKind::host_memory) return;
-    report(miss.kind, nullptr,
-           (write ? "writes " : "reads ") + std::to_string(span.bytes) + " bytes at " + miss.where);
+    report(miss.kind, nullptr, (write ? "writes " : "reads ") + std::to_string(span.bytes) + " bytes at " + miss.where);
     return;
   }
   touch_region(*region, begin, span.bytes, write);
@@ -282,7 +286,7 @@ void Checker::begin_block(uint3 block) {
     shared_begin_ = shared;
     shared_ = Shadow(shared, kMaxSharedBytes);
   }
-  last_pc_.fill(nullptr);
+  std::fill_n(last_pc_.begin(), threads_, nullptr);
   in_block_ = true;
   watch_accesses();
 }
@@ -291,6 +295,7 @@ void Checker::end_block() {
   unwatch_accesses();
   in_block_ = false;
   flush_all();
+  settle_doubts(true);
 }
 
 }  // namespace emulator

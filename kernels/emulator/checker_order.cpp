@@ -36,26 +36,33 @@ void StreamOrder::wait(uint64_t stream, uint64_t event) {
   if (found != events_.end()) join(clocks_[index(stream)], found->second);
 }
 
-void StreamOrder::host_waits_for_stream(uint64_t stream) { join(host_, clocks_[index(stream)]); }
+void StreamOrder::host_waits_for_stream(uint64_t stream) {
+  join(host_, clocks_[index(stream)]);
+  forget_events();
+}
 
 void StreamOrder::host_waits_for_event(uint64_t event) {
   const auto found = events_.find(event);
-  if (found != events_.end()) join(host_, found->second);
+  if (found == events_.end()) return;
+  join(host_, found->second);
+  forget_events();
 }
 
 void StreamOrder::host_waits_for_all() {
   for (const Clock& clock : clocks_) join(host_, clock);
+  forget_events();
+}
+
+void StreamOrder::forget_events() {
+  std::erase_if(events_, [&](const auto& event) {
+    Clock joined = host_;
+    join(joined, event.second);
+    return joined == host_;
+  });
 }
 
 bool StreamOrder::host_knows(const Moment& moment) const {
   return moment.stream < host_.size() && host_[moment.stream] >= moment.number;
-}
-
-bool StreamOrder::host_knows_all() const {
-  for (size_t i = 0; i < clocks_.size(); ++i) {
-    if (clocks_[i][i] > (i < host_.size() ? host_[i] : 0)) return false;
-  }
-  return true;
 }
 
 void ThreadOrder::start_phase() {

@@ -17,7 +17,9 @@ struct Moment {
 };
 
 /// Whether a is over before b begins (or is b).
-inline bool before(const Moment& a, const Moment& b) { return a.stream < b.seen.size() && b.seen[a.stream] >= a.number; }
+inline bool before(const Moment& a, const Moment& b) {
+  return a.stream < b.seen.size() && b.seen[a.stream] >= a.number;
+}
 
 /// Streams are told by the runtime's numbers; stream 0 is the host, which does one thing at a time.
 class StreamOrder {
@@ -33,13 +35,13 @@ class StreamOrder {
   void host_waits_for_all();
   /// Whether the host has waited for it.
   bool host_knows(const Moment& moment) const;
-  /// Whether the host has waited for everything.
-  bool host_knows_all() const;
 
  private:
   using Clock = std::vector<uint32_t>;
   static void join(Clock& into, const Clock& from);
   uint32_t index(uint64_t stream);
+  /// Those that the host knows of order nothing any more: whatever is enqueued from now on is behind them.
+  void forget_events();
 
   std::unordered_map<uint64_t, uint32_t> streams_;
   std::vector<Clock> clocks_;  // per stream
@@ -47,9 +49,9 @@ class StreamOrder {
   Clock host_;
 };
 
-/// Time inside of the running kernel. Phases count on through the process: operations, blocks and block barriers begin new
-/// ones, so that a phase alone tells which of them an access belongs to. Blocks run one after another. Within a phase
-/// each warp has a time of its own, which its barriers advance.
+/// Time inside of the running kernel. Phases count on through the process: operations, blocks and block barriers begin
+/// new ones, so that a phase alone tells which of them an access belongs to. Blocks run one after another. Within a
+/// phase each warp has a time of its own, which its barriers advance.
 class ThreadOrder {
  public:
   uint32_t phase() const { return phase_; }

@@ -18,7 +18,7 @@ namespace {
 
 struct Module {
   std::string file;
-  uintptr_t address;  // asked for in ...
+  uintptr_t address;   // asked for in ...
   uintptr_t bias = 0;  // ... a file whose addresses are that much lower
 };
 

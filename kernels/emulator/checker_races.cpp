@@ -17,9 +17,12 @@ void Races::begin_operation(const Moment& moment, std::string_view name) {
   grown_.clear();
 }
 
-void Races::settle() {
-  settled_ = threads.phase() + 1;
-  past_.clear();
+void Races::settle(const std::function<bool(const Moment&)>& over) {
+  const auto keeps = std::find_if(past_.begin(), past_.end(), [&](const Past& entry) { return !over(entry.moment); });
+  settled_ = keeps == past_.end() ? threads.phase() + 1 : keeps->first_phase;
+  past_.erase(past_.begin(), keeps);
+  cached_begin_ = cached_end_ = 0;
+  if (!past_.empty()) return;
   first_set_ += static_cast<uint32_t>(sets_.size());
   sets_.clear();
   set_numbers_.clear();

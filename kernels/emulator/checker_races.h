@@ -4,6 +4,7 @@
 // things makes no difference.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -40,8 +41,8 @@ class Races {
 
   void begin_operation(const Moment& moment, std::string_view name);
   const Moment& running() const { return past_.back().moment; }
-  /// Everything so far is over before whatever comes; not while an operation runs.
-  void settle();
+  /// Forgets operations, the oldest first, as long as over(moment) says that whatever comes is behind them.
+  void settle(const std::function<bool(const Moment&)>& over);
   /// Checks an access and remembers it. Shared memory lives as long as a block.
   Visit visit(Cell& cell, const Actor& actor, bool shared);
   static bool written(const Cell& cell) { return cell.write.phase != 0 && !cell.write.erased; }
@@ -67,8 +68,8 @@ class Races {
   uint32_t settled_ = 0;
   uint32_t cached_begin_ = 0, cached_end_ = 0;
   bool cached_ = false;
-  // Sets of operations, by their phases, which read a cell and are ordered neither with each other nor with a later one.
-  // Set 0 is empty, and so are those before first_set_: cells remember numbers that settle() has done away with.
+  // Sets of operations, by their phases, which read a cell and are ordered neither with each other nor with a later
+  // one. Set 0 is empty, and so are those before first_set_: cells remember numbers that settle() has done away with.
   const std::vector<uint32_t>& set(uint32_t number) const;
   std::vector<std::vector<uint32_t>> sets_;
   uint32_t first_set_ = 1;

@@ -22,13 +22,13 @@ struct Track {
 };
 
 struct Cell {
-  Track write, read;  // reads since the last write
+  Track write, read;     // reads since the last write
   uint32_t readers = 0;  // earlier operations that read, too, if nothing orders them (ReaderSets)
   uint16_t write_site = 0, read_site = 0;
 };
 
-/// Cells of a range of addresses, each as large as the accesses that it has seen allow: 1 byte to 1 KiB. Untouched pages
-/// have none.
+/// Cells of a range of addresses, each as large as the accesses that it has seen allow: 1 byte to 1 KiB. Untouched
+/// pages have none.
 class Shadow {
  public:
   static constexpr unsigned kPageShift = 10;

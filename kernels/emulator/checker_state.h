@@ -56,14 +56,21 @@ class Checker : public Observer {
     uintptr_t address;
     size_t bytes;
     bool write, atomic;
-    uint32_t thread;
-    Site* site;  // null: an operation that is no kernel
+    uint32_t thread = 0;
+    Site* site = nullptr;      // null: an operation that is no kernel
+    Shadow* shadow = nullptr;  // of a read by a thread
   };
   /// A finding whose place is looked up when somebody asks; '@' in its details stands for that of the other access.
   struct Raw {
     Finding finding;
     const void* pc;
     const void* other_pc;
+  };
+  /// A thread read what nobody had written, which is a race and no more where another one writes it later.
+  struct Doubt {
+    Raw raw;
+    Access access;
+    uint32_t block;  // its first phase
   };
   struct Snapshot {
     Span span;
@@ -87,11 +94,16 @@ class Checker : public Observer {
   void flush(unsigned warp);
   void flush_all();
 
+  void settle_doubts(bool shared);
   bool news(Site* site, FindingKind kind);
+  Raw describe_finding(FindingKind kind, const Access* access, std::string details, const void* other_pc) const;
+  void keep(Raw raw);
   void report(FindingKind kind, const Access* access, std::string details, const void* other_pc = nullptr);
   void report_race(const Access& access, const Visit& visit, bool shared);
   std::string thread_name(uint32_t thread) const;
   std::string block_name(uint32_t phase) const;
+  /// First phase and indices of the block that a phase of the running operation belongs to; null before the first.
+  const std::pair<uint32_t, uint3>* block_of(uint32_t phase) const;
 
   CheckerOptions options_;
   std::mutex mutex_;
@@ -116,6 +128,7 @@ class Checker : public Observer {
   uint32_t threads_ = 0;
   std::vector<std::pair<uint32_t, uint3>> blocks_;  // by first phase
   std::array<std::vector<Site*>, 32> asked_;        // sites with requests, per warp
+  std::vector<Doubt> doubts_;
   std::array<const void*, 1024> last_pc_{};
   Shadow shared_;
   uintptr_t shared_begin_ = 0;

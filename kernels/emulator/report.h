@@ -1,7 +1,8 @@
 #pragma once
-// What a kernel's accesses cost, counted from the accesses themselves: sectors, 16-byte share, bank conflicts, idle lanes.
-// The counts follow NVIDIA's "CUDA C++ Best Practices Guide" (13.0), sections 10.2.1 (global memory is moved in sectors of
-// 32 bytes) and 10.2.3 (32 banks of 4 bytes), and are those of Nsight Compute's memory tables, caches left out.
+// What a kernel's accesses cost, counted from the accesses themselves: sectors, 16-byte share, bank conflicts, idle
+// lanes. The counts follow NVIDIA's "CUDA C++ Best Practices Guide" (13.0), sections 10.2.1 (global memory is moved in
+// sectors of 32 bytes) and 10.2.3 (32 banks of 4 bytes), and are those of Nsight Compute's memory tables, caches left
+// out.
 
 #include <array>
 #include <cstdint>
@@ -15,11 +16,11 @@ namespace emulator {
 struct KernelReport {
   std::string name;
   int64_t launches = 0;
-  int64_t block = 0;         // threads; the most of any launch
-  int64_t bytes_used = 0;    // that the threads asked for; once where lanes of a request ask for the same
-  int64_t vector_bytes = 0;  // of those, by accesses of 16 bytes
-  int64_t sectors = 0;       // of 32 bytes, that the requests touch
-  int64_t requests = 0;      // to global and shared memory
+  int64_t block = 0;          // threads; the most of any launch
+  int64_t bytes_used = 0;     // that the threads asked for; once where lanes of a request ask for the same
+  int64_t vector_bytes = 0;   // of those, by accesses of 16 bytes
+  int64_t sectors = 0;        // of 32 bytes, that the requests touch
+  int64_t requests = 0;       // to global and shared memory
   int64_t idle_requests = 0;  // in which a lane of the warp takes no part
   int bank_conflicts = 1;     // the most passes that a request to shared memory takes for each one that it has to
   std::optional<int64_t> header_bytes;  // that the launches promised (Operation::bytes), if all did
@@ -43,14 +44,15 @@ struct KernelResources {
 };
 
 /// Share of an H100's, H200's or B200's 2048 threads per multiprocessor that can be resident: at most 32 blocks, 65536
-/// registers (a warp takes them in units of 256), 228 KiB of shared memory (1 KiB of it per block for the system). CUDA C
-/// Programming Guide 13.0, "Compute Capabilities".
+/// registers (a warp takes them in units of 256), 228 KiB of shared memory (1 KiB of it per block for the system). CUDA
+/// C Programming Guide 13.0, "Compute Capabilities".
 double occupancy(const KernelResources& resources, int64_t block);
 
 /// Fills in registers, spills and occupancy where the name is found; the worst where it is found several times.
 void add_resources(std::vector<KernelReport>& reports, const std::vector<KernelResources>& resources);
 
-/// Requests of one warp by one instruction: the n-th execution by each lane since the lanes last met is the n-th request.
+/// Requests of one warp by one instruction: the n-th execution by each lane since the lanes last met is the n-th
+/// request.
 class Requests {
  public:
   /// Whether these are the first since clear().

@@ -1,5 +1,7 @@
 #include "tests/support/device.h"
 
+#include "engine/core/emulation.h"
+
 namespace engine::testing {
 
 void DeviceTest::SetUp() {
@@ -8,6 +10,7 @@ void DeviceTest::SetUp() {
   if (status != cudaSuccess || devices == 0) {
     GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(status);
   }
+  if constexpr (!kernels::kBuiltWithCuda) start_kernel_check();
   kernels::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }
 
@@ -15,6 +18,10 @@ void DeviceTest::TearDown() {
   if (stream_ == nullptr) return;
   synchronize();
   kernels::check_cuda(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+  if constexpr (!kernels::kBuiltWithCuda) {
+    EXPECT_NO_THROW(require_sound_kernels());
+    stop_kernel_check();
+  }
 }
 
 template <>

@@ -10,7 +10,8 @@
 
 namespace engine::testing {
 
-/// Skips the test, with the reason, where there is no device to run on. Gives it a stream.
+/// Skips the test, with the reason, where there is no device to run on. Gives it a stream. On the emulated device every
+/// access of every kernel is watched, and a test that ends with a finding fails.
 class DeviceTest : public ::testing::Test {
  protected:
   void SetUp() override;
@@ -33,7 +34,10 @@ class DeviceArray {
     data_ = static_cast<T*>(memory);
   }
   explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) {
-    if (count_ > 0) copy(data_, values.data(), cudaMemcpyHostToDevice);
+    if (count_ == 0) return;
+    copy(data_, values.data(), cudaMemcpyHostToDevice);
+    // Streams that do not wait for the default one find the values, too.
+    kernels::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   ~DeviceArray() {
     if (data_ != nullptr) cudaFree(data_);

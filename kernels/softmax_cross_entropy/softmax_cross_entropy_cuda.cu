@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/common/device_reduce.h"
+#include "kernels/common/pointwise.h"
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy_cuda.h"
+
+namespace engine::kernels {
+namespace {
+
+constexpr int kThreads = 128;       // a warp for each row
+constexpr int kBlockThreads = 256;  // of a long row, and of the sum of losses
+constexpr int64_t kWarpClasses = 1024;
+
+// What the kernels need of the arguments, each number rounded once.
+template <typename T>
+struct Problem {
+  const T* logits;
+  const int64_t* labels;
+  T* grad_logits;
+  const float* grad_scale;
+  float* row_losses;
+  int64_t rows;
+  int classes;
+  float smoothing, others;  // s, and s / classes: the target of every class, to which the label's adds 1 - s
+  float per_row;            // 1 / normalizer
+
+  __device__ float scale() const { return grad_scale == nullptr ? per_row : per_row * *grad_scale; }
+};
+
+struct RowSums {
+  float max, exponentials;
+};
+
+// `spread` is the sum over classes of logit - max, `at_label` the label's.
+template <typename T>
+__device__ float row_loss(const Problem<T>& problem, const RowSums& sums, float at_label, float spread) {
+  const float log_sum = logf(sums.exponentials), cost = log_sum - at_label;
+  // Apart, so that an infinite cost of another class does not meet a weight of 0.
+  if (problem.smoothing == 0) return cost;
+  return (1 - problem.smoothing) * cost + problem.others * (static_cast<float>(problem.classes) * log_sum - spread);
+}
+
+// The gradient of class k, whose exp(logit - max) is given.
+template <typename T>
+__device__ float class_gradient(const Problem<T>& problem, float softmax, float scale, bool is_label) {
+  const float target = problem.others + (is_label ? 1 - problem.smoothing : 0.0F);
+  return scale * (softmax - target);
+}
+
+// A label that is no class makes its row NaN, as the host cannot be told.
+template <typename T>
+__device__ int checked_label(const Problem<T>& problem, int64_t row) {
+  const int64_t label = problem.labels[row];
+  return label >= 0 && label < problem.classes ? static_cast<int>(label) : -1;
+}
+
+// A warp has a row in registers: kGroups groups a lane.
+template <typename T, int kWidth, int kGroups>
+__global__ void softmax_cross_entropy_warp_kernel(Problem<T> problem) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, groups = problem.classes / kWidth;
+  const int64_t row = int64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (row >= problem.rows) return;
+  const T* logits = problem.logits + row * problem.classes;
+  Values<kWidth> values[kGroups]{};
+  float max = -INFINITY;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int group = g * kWarp + lane;
+    if (group >= groups) continue;
+    values[g] = load_values<kWidth>(logits + group * kWidth);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) max = fmaxf(max, values[g].at[i]);
+  }
+  max = warp_reduce(max, Maximum());
+  const int label = checked_label(problem, row);
+  float exponentials = 0, at_label = 0, spread = 0;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int group = g * kWarp + lane;
+    if (group >= groups) continue;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const float below_max = values[g].at[i] - max;
+      if (group * kWidth + i == label) at_label = below_max;
+      spread += below_max;
+      values[g].at[i] = expf(below_max);
+      exponentials += values[g].at[i];
+    }
+  }
+  exponentials = warp_reduce(exponentials, Sum());
+  if (label < 0) exponentials = NAN;
+  at_label = warp_reduce(at_label, Sum());
+  spread = warp_reduce(spread, Sum());
+  if (lane == 0) problem.row_losses[row] = row_loss(problem, {max, exponentials}, at_label, spread);
+  if (problem.grad_logits == nullptr) return;
+  const float scale = problem.scale(), inverse = 1 / exponentials;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int group = g * kWarp + lane;
+    if (group >= groups) continue;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      values[g].at[i] = class_gradient(problem, values[g].at[i] * inverse, scale, group * kWidth + i == label);
+    }
+    store_values<kWidth>(problem.grad_logits + row * problem.classes + group * kWidth, values[g]);
+  }
+}
+
+// One thread's maximum so far, and the sum of exp(logit - max) that goes with it.
+template <int kWidth>
+__device__ void add_logits(RowSums& sums, const Values<kWidth>& values) {
+  float max = sums.max;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) max = fmaxf(max, values.at[i]);
+  // Nothing but -inf so far: exp(-inf - 0) is 0, where exp(-inf - -inf) would be NaN.
+  const float shift = max == -INFINITY ? 0 : max;
+  sums.exponentials *= expf(sums.max - shift);
+  sums.max = max;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) sums.exponentials += expf(values.at[i] - shift);
+}
+
+// A block has a row, and reads it again where more than the sum of exponentials is wanted.
+template <typename T, int kWidth>
+__global__ void softmax_cross_entropy_block_kernel(Problem<T> problem) {
+  const int64_t row = blockIdx.x;
+  const int groups = problem.classes / kWidth, thread = static_cast<int>(threadIdx.x);
+  const T* logits = problem.logits + row * problem.classes;
+  RowSums sums{-INFINITY, 0};
+#pragma unroll 4
+  for (int group = thread; group < groups; group += kBlockThreads) {
+    add_logits(sums, load_values<kWidth>(logits + group * kWidth));
+  }
+  const float max = block_reduce<kBlockThreads>(sums.max, Maximum());
+  const int label = checked_label(problem, row);
+  sums.exponentials = block_reduce<kBlockThreads>(sums.exponentials * expf(sums.max - max), Sum());
+  sums = {max, label < 0 ? NAN : sums.exponentials};
+  const float at_label = label < 0 ? 0 : to_float(logits[label]) - max;
+  const float scale = problem.scale(), inverse = 1 / sums.exponentials;
+  float spread = 0;
+  __syncthreads();  // the gradient may overwrite the logits
+  if (problem.grad_logits != nullptr || problem.smoothing != 0) {
+#pragma unroll 2
+    for (int group = thread; group < groups; group += kBlockThreads) {
+      Values<kWidth> values = load_values<kWidth>(logits + group * kWidth);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const float below_max = values.at[i] - max;
+        spread += below_max;
+        values.at[i] = class_gradient(problem, expf(below_max) * inverse, scale, group * kWidth + i == label);
+      }
+      if (problem.grad_logits != nullptr) {
+        store_values<kWidth>(problem.grad_logits + row * problem.classes + group * kWidth, values);
+      }
+    }
+    spread = block_reduce<kBlockThreads>(spread, Sum());
+  }
+  if (thread == 0) problem.row_losses[row] = row_loss(problem, sums, at_label, spread);
+}
+
+__global__ void softmax_cross_entropy_sum_kernel(const float* row_losses, int64_t rows, double normalizer, float* loss,
+                                                 bool accumulate) {
+  double sum = 0;
+#pragma unroll 4
+  for (int64_t row = threadIdx.x; row < rows; row += kBlockThreads) sum += row_losses[row];
+  sum = block_reduce<kBlockThreads>(sum, Sum()) / normalizer;
+  if (threadIdx.x == 0) *loss = static_cast<float>(accumulate ? *loss + sum : sum);
+}
+
+template <typename T, int kWidth>
+void run_rows(const Problem<T>& problem, cudaStream_t stream) {
+  constexpr int kShort = kWarp * kWidth, kLongGroups = static_cast<int>(kWarpClasses) / kShort;
+  const LaunchShape warps{.grid = blocks_for(problem.rows, kThreads / kWarp), .block = kThreads};
+  if (problem.classes <= kShort) {
+    launch<softmax_cross_entropy_warp_kernel<T, kWidth, 1>>(warps, stream, problem);
+  } else if (problem.classes <= kWarpClasses) {
+    launch<softmax_cross_entropy_warp_kernel<T, kWidth, kLongGroups>>(warps, stream, problem);
+  } else {
+    const LaunchShape blocks{.grid = blocks_for(problem.rows, 1), .block = kBlockThreads};
+    launch<softmax_cross_entropy_block_kernel<T, kWidth>>(blocks, stream, problem);
+  }
+}
+
+}  // namespace
+
+size_t softmax_cross_entropy_workspace_bytes(int64_t rows) { return static_cast<size_t>(rows) * sizeof(float); }
+
+template <typename T>
+void softmax_cross_entropy_cuda(const SoftmaxCrossEntropyCuda<T>& args, cudaStream_t stream) {
+  constexpr int kWidth = kGroupWidth<T>;
+  const SoftmaxCrossEntropy& spec = args.spec;
+  auto* const row_losses = static_cast<float*>(args.workspace);
+  const Problem<T> problem{.logits = args.logits,
+                           .labels = args.labels,
+                           .grad_logits = args.grad_logits,
+                           .grad_scale = args.grad_scale,
+                           .row_losses = row_losses,
+                           .rows = spec.rows,
+                           .classes = static_cast<int>(spec.classes),
+                           .smoothing = static_cast<float>(spec.label_smoothing),
+                           .others = static_cast<float>(spec.label_smoothing / static_cast<double>(spec.classes)),
+                           .per_row = static_cast<float>(1 / spec.normalizer)};
+  if (aligned_groups<kWidth>(args.logits, args.grad_logits) && spec.classes % kWidth == 0) {
+    run_rows<T, kWidth>(problem, stream);
+  } else {
+    run_rows<T, 1>(problem, stream);
+  }
+  launch<softmax_cross_entropy_sum_kernel>({.grid = 1, .block = kBlockThreads}, stream, row_losses, spec.rows,
+                                           spec.normalizer, args.loss, args.accumulate);
+}
+
+template void softmax_cross_entropy_cuda(const SoftmaxCrossEntropyCuda<float>&, cudaStream_t);
+template void softmax_cross_entropy_cuda(const SoftmaxCrossEntropyCuda<Half>&, cudaStream_t);
+template void softmax_cross_entropy_cuda(const SoftmaxCrossEntropyCuda<BFloat16>&, cudaStream_t);
+
+}  // namespace engine::kernels
