@@ -19,6 +19,8 @@ namespace engine::kernels {
 struct LaunchShape {
   dim3 grid = dim3(1);
   dim3 block = dim3(1);
+  int64_t bytes =
+      0;  // moved through device memory, by the formula of the op's header; for the kernel report; 0: not given
 };
 
 /// Blocks of `per_block` items that cover count of them. Throws std::length_error beyond what a grid can hold.
@@ -59,7 +61,8 @@ struct Launcher<kKernel> {
     check_cuda(cudaLaunchKernelEx(&config, kKernel, arguments...), std::string(kernel_name<kKernel>()).c_str());
 #else
     check_cuda(
-        ::emulator::launch(kernel_name<kKernel>(), shape.grid, shape.block, stream, [=] { kKernel(arguments...); }),
+        ::emulator::launch(
+            kernel_name<kKernel>(), shape.grid, shape.block, stream, [=] { kKernel(arguments...); }, shape.bytes),
         std::string(kernel_name<kKernel>()).c_str());
 #endif
   }

@@ -66,8 +66,6 @@ const char* describe(FindingKind kind) {
       return "illegal launch shape";
     case FindingKind::host_memory:
       return "host memory in a kernel";
-    case FindingKind::device_memory_on_host:
-      return "device memory on the host";
     case FindingKind::pinned_reuse:
       return "pinned memory changed under a pending copy";
     case FindingKind::leak:

@@ -7,7 +7,7 @@
 // barriers that not all threads reach; host memory touched by kernels; pinned memory changed under a pending copy;
 // memory never freed. docs/kernel_debugging.md shows how to use it.
 //
-// Not seen: what the host reads or writes itself, in pinned memory too, but for the source of a pending copy; code that
+// Not seen: what the host reads or writes itself, in device memory too, but for the source of a pending copy; code that
 // is compiled without the hooks (access_hooks.h), such as sanitizer builds and library calls, which are taken by the
 // spans that they declare. Order through fences and atomics (a block that waits for another's flag) is not understood:
 // it counts as a race. Rules for races: FastTrack (Flanagan, Freund 2009), with barriers for locks.
@@ -35,7 +35,6 @@ enum class FindingKind {
   divergent_barrier,
   launch_shape,
   host_memory,
-  device_memory_on_host,
   pinned_reuse,
   leak,
 };
@@ -61,7 +60,7 @@ struct CheckerOptions {
 };
 
 /// Starts checking, without findings and counts. Between runs. What device memory holds already counts as written.
-/// Costs some ten times the time, and two to ten times the device memory that is touched.
+/// Costs ten to thirty times the time, and two to ten times the device memory that is touched.
 void enable_checker(const CheckerOptions& options = {});
 void disable_checker();
 bool checker_enabled();

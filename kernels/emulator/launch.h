@@ -8,8 +8,9 @@
 #include "kernels/emulator/runtime_api.h"
 
 namespace emulator {
-/// Puts a kernel on a stream; body() runs one thread.
-cudaError_t launch(std::string_view kernel, dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> body);
+/// Puts a kernel on a stream; body() runs one thread. `bytes` is what Operation::bytes says.
+cudaError_t launch(std::string_view kernel, dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> body,
+                   int64_t bytes = 0);
 
 struct Span {
   const void* pointer;

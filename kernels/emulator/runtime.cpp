@@ -139,7 +139,10 @@ OpPointer Runtime::enqueue(StreamState& stream, std::shared_ptr<const Work> work
   stream.last = op;
   ++stream.enqueued;
   Observer* watcher = observer();
-  if (op->work && watcher != nullptr) watcher->enqueued(stream.id, op->number);
+  if (op->work && watcher != nullptr) {
+    watcher->enqueued(stream.id, op->number);
+    watcher->will_run(op->number, op->work->what);
+  }
   if (stream.queue.size() > settings.queue_limit) complete(stream.queue.front());
   return op;
 }

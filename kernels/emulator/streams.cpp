@@ -110,7 +110,7 @@ void Runtime::wait_for_device(int device) {
 }
 
 cudaError_t launch(std::string_view kernel, dim3 grid, dim3 block, cudaStream_t stream_handle,
-                   std::function<void()> body) {
+                   std::function<void()> body, int64_t bytes) {
   return api_call([&](Runtime& runtime) {
     if (!valid_shape(grid, block)) {
       Observer* watcher = observer();
@@ -123,6 +123,7 @@ cudaError_t launch(std::string_view kernel, dim3 grid, dim3 block, cudaStream_t 
     auto work = make_work(OperationKind::kernel, kernel, std::move(body));
     work->what.grid = grid;
     work->what.block = block;
+    work->what.bytes = bytes;
     return runtime.submit(*stream, std::move(work));
   });
 }
