@@ -24,7 +24,7 @@ void sum_block(const T* grad_y, T* grad_bias, int64_t rows, int64_t channels, in
 
 template <typename T>
 void bias_forward_cpu(const T* x, const T* bias, T* y, int64_t rows, int64_t channels) {
-  parallel_for(rows, std::max<int64_t>(kGrain / channels, 1), [=](int64_t begin, int64_t end) {
+  parallel_for(rows, std::max<int64_t>(kGrain / std::max<int64_t>(channels, 1), 1), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T* from = x + row * channels;
       T* to = y + row * channels;
@@ -37,7 +37,8 @@ void bias_forward_cpu(const T* x, const T* bias, T* y, int64_t rows, int64_t cha
 template <typename T>
 void bias_backward_cpu(const T* grad_y, T* grad_bias, int64_t rows, int64_t channels) {
   const int64_t blocks = (channels + kBlock - 1) / kBlock;
-  parallel_for(blocks, std::max<int64_t>(kGrain / (rows * kBlock), 1), [=](int64_t begin, int64_t end) {
+  const int64_t grain = std::max<int64_t>(kGrain / (std::max<int64_t>(rows, 1) * kBlock), 1);
+  parallel_for(blocks, grain, [=](int64_t begin, int64_t end) {
     for (int64_t first = begin * kBlock; first < std::min(end * kBlock, channels); first += kBlock) {
       if (channels - first >= kBlock) {
         sum_block(grad_y + first, grad_bias + first, rows, channels, kBlock);

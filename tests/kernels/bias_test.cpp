@@ -38,6 +38,13 @@ TEST(Bias, FollowsTheDefinition) {
   }
 }
 
+TEST(Bias, NothingToAddUp) {
+  std::vector<float> gradient = unwritten<float>(3);
+  kernels::bias_backward_cpu<float>(nullptr, gradient.data(), 0, 3);
+  EXPECT_EQ(gradient, std::vector<float>(3, 0));
+  kernels::bias_forward_cpu<float>(nullptr, nullptr, nullptr, 4, 0);
+}
+
 TEST(Bias, SumDoesNotDependOnThreads) {
   const std::vector<float> x = uniform<float>(5000 * 100, 1);
   const int threads = kernels::max_threads();
