@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "engine/core/error.h"
 #include "engine/core/pinned.h"
 #include "engine/core/stream.h"
@@ -93,6 +96,32 @@ TEST_F(CoreAcceleratorTest, RecordedWorkRunsAtReplayOnly) {
   values.fill(1);
   work.replay(stream);
   EXPECT_EQ(values.to_vector<float>(), std::vector<float>(256, 7));
+}
+
+TEST_F(CoreAcceleratorTest, H_CUDA_07_OtherThreadsMayUseTheRuntimeMeanwhile) {
+  const Stream& stream = compute_stream(device_);
+  const Tensor values = Tensor::zeros({64}, DType::f32, MemoryCategory::data, device_);
+  std::atomic<int> rounds{0};
+  std::atomic<bool> recorded{false};
+  // As a loader's thread does whose pictures grow: pinned memory comes and goes, and streams are waited for.
+  std::thread loader([&] {
+    const Stream copies(device_);
+    while (!recorded || rounds < 3) {
+      const PinnedBuffer staging(4096 * (rounds + 1));
+      copies.synchronize();
+      ++rounds;
+    }
+  });
+  while (rounds == 0) std::this_thread::yield();
+  const RecordedWork work(stream, [&] {
+    values.fill(5);
+    const int before = rounds;
+    while (rounds < before + 2) std::this_thread::yield();
+  });
+  recorded = true;
+  loader.join();
+  work.replay(stream);
+  EXPECT_EQ(values.to_vector<float>(), std::vector<float>(64, 5));
 }
 
 TEST_F(CoreAcceleratorTest, AnErrorWhileRecordingLeavesTheStreamUsable) {
