@@ -65,8 +65,8 @@ TEST_F(CoreAcceleratorTest, H_CUDA_03_OutOfMemoryTellsWhatWasAskedForAndWhatIsIn
   const Tensor held = Tensor::empty({3 << 20}, DType::u8, MemoryCategory::parameters, device_);
   const std::string message = message_of<OutOfMemoryError>(
       [&] { Tensor::empty({int64_t{1} << 44}, DType::u8, MemoryCategory::activations, device_); });
-  for (const char* part : {"out of memory", name_of(device_).c_str(), "requested 16777216.0 MiB", "activations",
-                           "free of", "parameters", "MiB"}) {
+  for (const std::string& part : std::vector<std::string>{"out of memory", name_of(device_), "requested 16777216.0 MiB",
+                                                          "activations", "free of", "parameters", "MiB"}) {
     EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
   }
   // The device goes on.
