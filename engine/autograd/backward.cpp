@@ -101,6 +101,12 @@ class BackwardPass {
   std::unordered_map<Node*, std::vector<Tensor>> pending_;
 };
 
+Tensor ones_like(const Tensor& tensor) {
+  const Tensor ones = tensor.new_empty(tensor.shape(), tensor.dtype());
+  ones.fill(1);
+  return ones;
+}
+
 AutogradMeta& leaf_meta(const Tensor& leaf, const char* what) {
   ENGINE_CHECK(leaf.autograd() && !leaf.autograd()->producer, "[autograd] {}: expected a leaf that requires a gradient",
                what);
@@ -147,9 +153,11 @@ void backward(const Tensor& root, const Tensor& grad_root) {
   } else {
     ENGINE_CHECK(grad_root.shape() == root.shape() && grad_root.dtype() == root.dtype(),
                  "[backward] grad_root: got {}, expected {}", grad_root.shape().str(), root.shape().str());
+    ENGINE_CHECK(grad_root.device() == root.device(), "[backward] grad_root: got a tensor on {}, expected one on {}",
+                 name_of(grad_root.device()), name_of(root.device()));
   }
   const NoGradGuard no_grad;
-  BackwardPass(root, grad_root.defined() ? grad_root.detach() : Tensor::full(root.shape(), 1.0, root.dtype())).run();
+  BackwardPass(root, grad_root.defined() ? grad_root.detach() : ones_like(root)).run();
 }
 
 }  // namespace engine

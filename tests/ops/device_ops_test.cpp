@@ -117,7 +117,7 @@ Results run(const OpCase& op, Device device, DType dtype) {
   return results;
 }
 
-class DeviceOpsTest : public AcceleratorTest, public ::testing::WithParamInterface<std::tuple<size_t, DType>> {};
+class DeviceOpsTest : public WatchedAcceleratorTest, public ::testing::WithParamInterface<std::tuple<size_t, DType>> {};
 
 TEST_P(DeviceOpsTest, GivesWhatTheCpuGives) {
   const OpCase op = op_cases()[std::get<0>(GetParam())];
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, DeviceOpsTest,
                                   name_of(std::get<1>(instance.param));
                          });
 
-class DeviceLossTest : public AcceleratorTest {};
+class DeviceLossTest : public WatchedAcceleratorTest {};
 
 TEST_F(DeviceLossTest, LossGradientAndHits) {
   const Device device = Device::accelerator();

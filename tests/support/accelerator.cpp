@@ -28,6 +28,17 @@ void AcceleratorTest::TearDown() {
   if (!IsSkipped()) compute_stream(Device::accelerator()).synchronize();
 }
 
+void WatchedAcceleratorTest::SetUp() {
+  AcceleratorTest::SetUp();
+  if constexpr (!kernels::kBuiltWithCuda) start_kernel_check();
+}
+
+void WatchedAcceleratorTest::TearDown() {
+  if (IsSkipped()) return;
+  EXPECT_NO_THROW(compute_stream(Device::accelerator()).synchronize());
+  if constexpr (!kernels::kBuiltWithCuda) stop_kernel_check();
+}
+
 ScheduleScope::ScheduleScope(uint64_t seed) { set_schedule(seed); }
 ScheduleScope::~ScheduleScope() { set_schedule(0); }
 

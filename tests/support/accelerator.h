@@ -17,6 +17,13 @@ class AcceleratorTest : public ::testing::Test {
   void TearDown() override;
 };
 
+/// The same with every access of every kernel watched on the emulated device: a test that ends with a finding fails.
+class WatchedAcceleratorTest : public AcceleratorTest {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+};
+
 /// Another order of blocks, threads and streams on the emulated device, for as long as it lives; nothing on a GPU.
 class ScheduleScope {
  public:
