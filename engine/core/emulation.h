@@ -9,7 +9,7 @@ namespace engine {
 /// Before the device is first used: the seed of the order in which blocks, threads and streams run.
 void set_emulated_schedule(uint64_t seed);
 
-/// From now on every access of every kernel is watched.
+/// From now on every access of every kernel is watched. No effect in sanitizer builds, which watch by themselves.
 void start_kernel_check();
 /// Forgets what was found and watches no more.
 void stop_kernel_check();
