@@ -46,9 +46,8 @@ Transform::Transform(const TransformOptions& options, int channels) : options_(o
   for (size_t c = 0; c < options.mean.size(); ++c) {
     const float deviation = options.stddev[c];
     if (!(deviation > 0)) throw ConfigError(fmt::format("[transform] std: got {}, expected more than 0", deviation));
-    scale_.push_back(static_cast<float>(1.0 / (255.0 * static_cast<double>(deviation))));
-    shift_.push_back(static_cast<float>(-static_cast<double>(options.mean[c]) / static_cast<double>(deviation)));
   }
+  pixel_ = kernels::pixel_scale(options.mean.data(), options.stddev.data(), channels);
 }
 
 void Transform::apply(const Image& image, RandomStream random, Scratch& scratch, float* out) const {
@@ -73,8 +72,8 @@ void Transform::apply(const Image& image, RandomStream random, Scratch& scratch,
   task.in_height = box.height;
   task.in_width = box.width;
   task.height = task.width = options_.crop;
-  task.scale = scale_.data();
-  task.shift = shift_.data();
+  task.scale = pixel_.scale;
+  task.shift = pixel_.shift;
   resample(task, scratch, out);
 }
 

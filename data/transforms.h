@@ -8,6 +8,7 @@
 #include "data/image.h"
 #include "data/resample.h"
 #include "engine/core/random.h"
+#include "kernels/input/input.h"
 
 namespace engine::data {
 
@@ -41,7 +42,7 @@ class Transform {
 
   int height() const { return options_.crop; }
   int width() const { return options_.crop; }
-  int channels() const { return static_cast<int>(scale_.size()); }
+  int channels() const { return static_cast<int>(options_.mean.size()); }
 
   /// Writes [height, width, channels] values (x / 255 - mean) / stddev to `out`. Pixels are those of Pillow's
   /// resize(BILINEAR), which widens the triangle filter where it shrinks, to within 1/255. `random` is used by
@@ -50,7 +51,7 @@ class Transform {
 
  private:
   TransformOptions options_;
-  std::vector<float> scale_, shift_;
+  kernels::PixelScale pixel_;
 };
 
 /// A rectangle of pixels.

@@ -28,11 +28,9 @@ const char* name_of(kernels::ConvDirection direction) {
 }
 
 kernels::ElementType element_type(const std::string& precision) {
-  for (const auto type : {kernels::ElementType::tf32, kernels::ElementType::f16, kernels::ElementType::bf16}) {
-    const std::string name = kernels::element_name(type);
-    if (precision == name || (precision == "fp16" && name == "f16")) return type;
-  }
-  return kernels::ElementType::f32;
+  if (precision == "tf32") return kernels::ElementType::tf32;
+  if (precision == "bf16") return kernels::ElementType::bf16;
+  return precision == "fp16" ? kernels::ElementType::f16 : kernels::ElementType::f32;
 }
 
 /// Buffers of the parameters' size that the optimizer keeps.
@@ -47,7 +45,6 @@ GpuPlanRequest request_of(const Settings& settings) {
   request.gpu = find_gpu(settings.command.gpu);
   request.batch = settings.run.batch_size;
   request.type = element_type(settings.command.precision);
-  request.deterministic = settings.run.deterministic;
   return request;
 }
 

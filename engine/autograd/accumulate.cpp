@@ -8,15 +8,6 @@
 namespace engine {
 namespace {
 
-/// Calls f<T>() with the storage type of tensors of an accelerator.
-template <typename F>
-void dispatch_accelerated(DType dtype, F&& f) {
-  if (dtype == DType::f16) return f.template operator()<kernels::Half>();
-  if (dtype == DType::bf16) return f.template operator()<kernels::BFloat16>();
-  ENGINE_CHECK(dtype == DType::f32, "[autograd] accumulate: got {}, expected f32, f16 or bf16", name_of(dtype));
-  f.template operator()<float>();
-}
-
 void check_alike(const Tensor& a, const Tensor& b) {
   ENGINE_CHECK(a.shape() == b.shape() && a.dtype() == b.dtype(), "[autograd] accumulate: got {} {}, expected {} {}",
                name_of(b.dtype()), b.shape().str(), name_of(a.dtype()), a.shape().str());
@@ -28,7 +19,7 @@ void accumulate(const Tensor& target, const Tensor& gradient) {
   check_alike(target, gradient);
   const Tensor source = gradient.contiguous();
   if (!target.device().is_cpu()) {
-    return dispatch_accelerated(target.dtype(), [&]<typename T>() {
+    return dispatch_device(target.dtype(), "accumulate", [&]<typename T>() {
       kernels::add_accumulate_cuda(source.data<T>(), target.data<T>(), target.numel(),
                                    compute_stream(target.device()).handle());
     });
@@ -48,7 +39,7 @@ Tensor accumulated(Tensor first, const Tensor& second) {
   const Tensor other = second.contiguous();
   Tensor sum = first.new_empty(first.shape(), first.dtype());
   if (!sum.device().is_cpu()) {
-    dispatch_accelerated(sum.dtype(), [&]<typename T>() {
+    dispatch_device(sum.dtype(), "accumulate", [&]<typename T>() {
       kernels::add_forward_cuda(first.data<T>(), other.data<T>(), sum.data<T>(), sum.numel(),
                                 compute_stream(sum.device()).handle());
     });

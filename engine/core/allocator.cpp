@@ -67,20 +67,7 @@ class HostAllocator {
     account_.count(category, -rounded(bytes));
   }
 
-  void count_external(MemoryCategory category, int64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    account_.count(category, bytes);
-  }
-
-  MemoryStats stats() {
-    const std::lock_guard lock(mutex_);
-    return account_.stats();
-  }
-
-  void reset_peaks() {
-    const std::lock_guard lock(mutex_);
-    account_.reset_peaks();
-  }
+  detail::MemoryAccount& account() { return account_; }
 
  private:
   static constexpr const char* kHint =
@@ -147,13 +134,15 @@ const char* name_of(MemoryCategory category) {
 }
 
 MemoryStats memory_stats(Device device) {
-  return device.is_cpu() ? host_allocator().stats() : detail::device_memory_stats(device);
+  return device.is_cpu() ? host_allocator().account().stats() : detail::device_memory_stats(device);
 }
 void reset_memory_peaks(Device device) {
-  device.is_cpu() ? host_allocator().reset_peaks() : detail::reset_device_memory_peaks(device);
+  device.is_cpu() ? host_allocator().account().reset_peaks() : detail::reset_device_memory_peaks(device);
 }
 
-void count_external_memory(MemoryCategory category, int64_t bytes) { host_allocator().count_external(category, bytes); }
+void count_external_memory(MemoryCategory category, int64_t bytes) {
+  host_allocator().account().count(category, bytes);
+}
 
 int64_t memory_limit() {
   static const int64_t limit = find_memory_limit();
@@ -163,6 +152,7 @@ int64_t memory_limit() {
 namespace detail {
 
 void MemoryAccount::count(MemoryCategory category, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
   const auto i = static_cast<size_t>(category);
   stats_.live[i] += bytes;
   stats_.peak[i] = std::max(stats_.peak[i], stats_.live[i]);
@@ -171,16 +161,23 @@ void MemoryAccount::count(MemoryCategory category, int64_t bytes) {
 }
 
 void MemoryAccount::reset_peaks() {
+  const std::lock_guard lock(mutex_);
   stats_.peak = stats_.live;
   stats_.peak_total = stats_.live_total;
 }
 
+MemoryStats MemoryAccount::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
 std::string MemoryAccount::in_use() const {
+  const MemoryStats now = stats();
   std::string used;
   for (size_t i = 0; i < kMemoryCategories; ++i) {
-    if (stats_.live[i] == 0) continue;
+    if (now.live[i] == 0) continue;
     used += fmt::format("{}{} {:.1f} MiB", used.empty() ? "" : ", ", name_of(static_cast<MemoryCategory>(i)),
-                        static_cast<double>(stats_.live[i]) / 0x1p20);
+                        static_cast<double>(now.live[i]) / 0x1p20);
   }
   return used.empty() ? "nothing" : used;
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "engine/core/device.h"
@@ -41,16 +42,17 @@ int64_t memory_limit();
 
 namespace detail {
 
-/// Bytes by category; not thread safe.
+/// Bytes by category. Threads may call at once.
 class MemoryAccount {
  public:
   void count(MemoryCategory category, int64_t bytes);
   void reset_peaks();
-  const MemoryStats& stats() const { return stats_; }
+  MemoryStats stats() const;
   /// "parameters 97.5 MiB, gradients 97.5 MiB", "nothing"
   std::string in_use() const;
 
  private:
+  mutable std::mutex mutex_;
   MemoryStats stats_;
 };
 

@@ -30,7 +30,6 @@ class DeviceAllocator {
     }
     if (status == cudaErrorMemoryAllocation) refuse(bytes, category);
     kernels::check_cuda(status, "cudaMallocAsync");
-    const std::lock_guard lock(mutex_);
     account_.count(category, bytes);
     return pointer;
   }
@@ -38,19 +37,10 @@ class DeviceAllocator {
   void free(void* pointer, int64_t bytes, MemoryCategory category) noexcept {
     cudaSetDevice(device_.index);
     cudaFreeAsync(pointer, stream_.handle());
-    const std::lock_guard lock(mutex_);
     account_.count(category, -bytes);
   }
 
-  MemoryStats stats() {
-    const std::lock_guard lock(mutex_);
-    return account_.stats();
-  }
-
-  void reset_peaks() {
-    const std::lock_guard lock(mutex_);
-    account_.reset_peaks();
-  }
+  MemoryAccount& account() { return account_; }
 
  private:
   /// Returns the pool's unused blocks to the driver, which may join them to larger ones. Not while work is recorded.
@@ -67,7 +57,6 @@ class DeviceAllocator {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     const auto mib = [](auto size) { return static_cast<double>(size) / 0x1p20; };
-    const std::lock_guard lock(mutex_);
     throw OutOfMemoryError(
         fmt::format(
             "out of memory: {}: requested {:.1f} MiB for {}, expected at most {:.1f} MiB free of {:.1f} MiB; in "
@@ -79,7 +68,6 @@ class DeviceAllocator {
   Device device_;
   const Stream& stream_;
   cudaMemPool_t pool_ = nullptr;
-  std::mutex mutex_;
   MemoryAccount account_;
 };
 
@@ -103,7 +91,7 @@ void free_device(void* pointer, int64_t bytes, MemoryCategory category, Device d
   if (pointer != nullptr) allocator_of(device).free(pointer, bytes, category);
 }
 
-MemoryStats device_memory_stats(Device device) { return allocator_of(device).stats(); }
-void reset_device_memory_peaks(Device device) { allocator_of(device).reset_peaks(); }
+MemoryStats device_memory_stats(Device device) { return allocator_of(device).account().stats(); }
+void reset_device_memory_peaks(Device device) { allocator_of(device).account().reset_peaks(); }
 
 }  // namespace engine::detail

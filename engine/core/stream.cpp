@@ -26,6 +26,12 @@ void Stream::synchronize() const {
   check_cuda(status, "cudaStreamSynchronize");
 }
 
+void copy_async(void* target, const void* source, int64_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+  check_cuda(cudaMemcpyAsync(target, source, static_cast<size_t>(bytes), cudaMemcpyDefault, stream.handle()),
+             "cudaMemcpyAsync");
+}
+
 Event::Event(Device device, bool timed) {
   use_device(device);
   check_cuda(cudaEventCreateWithFlags(&handle_, timed ? cudaEventDefault : cudaEventDisableTiming),

@@ -1,6 +1,7 @@
 #pragma once
 // Queues of device work, marks in them, and recorded work: owners of the runtime's handles.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -25,6 +26,9 @@ class Stream {
   Device device_;
   cudaStream_t handle_ = nullptr;
 };
+
+/// Copies bytes on a stream; either side may be the host's memory, and pinned memory must last until the copy is done.
+void copy_async(void* target, const void* source, int64_t bytes, const Stream& stream);
 
 /// A mark in a stream.
 class Event {

@@ -30,17 +30,16 @@ void copy_strided(const Tensor& source, const char* from, char* to, int axis, in
 void copy_bytes(const Tensor& target, const Tensor& source) {
   const Device to = target.device(), from = source.device();
   const Stream& stream = compute_stream(to.is_cpu() ? from : to);
-  const auto bytes = static_cast<size_t>(target.bytes());
   use_device(stream.device());
   if (!to.is_cpu() && !from.is_cpu() && to != from) {
     // The source's work must be done; the two streams have no common order.
     compute_stream(from).synchronize();
-    kernels::check_cuda(cudaMemcpyPeerAsync(target.raw(), to.index, source.raw(), from.index, bytes, stream.handle()),
+    kernels::check_cuda(cudaMemcpyPeerAsync(target.raw(), to.index, source.raw(), from.index,
+                                            static_cast<size_t>(target.bytes()), stream.handle()),
                         "cudaMemcpyPeerAsync");
     return;
   }
-  kernels::check_cuda(cudaMemcpyAsync(target.raw(), source.raw(), bytes, cudaMemcpyDefault, stream.handle()),
-                      "cudaMemcpyAsync");
+  copy_async(target.raw(), source.raw(), target.bytes(), stream);
   if (to.is_cpu()) stream.synchronize();
 }
 
@@ -52,18 +51,9 @@ void fill_on_device(const Tensor& tensor, double value) {
     return kernels::check_cuda(cudaMemsetAsync(tensor.raw(), 0, static_cast<size_t>(tensor.bytes()), stream),
                                "cudaMemsetAsync");
   }
-  const auto element = static_cast<float>(value);
-  switch (tensor.dtype()) {
-    case DType::f32:
-      return kernels::fill_cuda(element, tensor.data<float>(), tensor.numel(), stream);
-    case DType::f16:
-      return kernels::fill_cuda(element, tensor.data<kernels::Half>(), tensor.numel(), stream);
-    case DType::bf16:
-      return kernels::fill_cuda(element, tensor.data<kernels::BFloat16>(), tensor.numel(), stream);
-    default:
-      throw Error(fmt::format("[tensor] fill: got {} for {} on {}, expected 0", value, name_of(tensor.dtype()),
-                              name_of(tensor.device())));
-  }
+  dispatch_device(tensor.dtype(), "fill", [&]<typename T>() {
+    kernels::fill_cuda(static_cast<float>(value), tensor.data<T>(), tensor.numel(), stream);
+  });
 }
 
 }  // namespace
@@ -97,12 +87,10 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, MemoryCategory category, D
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype, MemoryCategory category, Device device) {
   Tensor tensor = empty(shape, dtype, category, device);
-  const auto bytes = static_cast<size_t>(tensor.bytes());
-  if (bytes == 0) return tensor;
-  if (device.is_cpu()) {
-    std::memset(tensor.raw(), 0, bytes);
-  } else {
-    kernels::check_cuda(cudaMemsetAsync(tensor.raw(), 0, bytes, compute_stream(device).handle()), "cudaMemsetAsync");
+  if (!device.is_cpu()) {
+    fill_on_device(tensor, 0);
+  } else if (tensor.bytes() > 0) {
+    std::memset(tensor.raw(), 0, static_cast<size_t>(tensor.bytes()));
   }
   return tensor;
 }

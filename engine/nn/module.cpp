@@ -64,6 +64,11 @@ Device device_of(const Module& model) {
   return parameters.empty() ? Device::cpu() : parameters.front().tensor.device();
 }
 
+DType compute_dtype_of(const Module& model) {
+  const std::vector<NamedTensor> parameters = model.parameters();
+  return parameters.empty() ? DType::f32 : parameters.front().tensor.dtype();
+}
+
 void Module::set_training(bool training) {
   training_ = training;
   for (const auto& [name, child] : children_) child->set_training(training);

@@ -111,5 +111,7 @@ class Module {
 void move_to(Module& model, Device device);
 /// Where a model's parameters are; the CPU for one without.
 Device device_of(const Module& model);
+/// The type of a model's first parameter, which pictures are to be given in; f32 for one without.
+DType compute_dtype_of(const Module& model);
 
 }  // namespace engine

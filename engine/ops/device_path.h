@@ -1,7 +1,7 @@
 #pragma once
 // Calling the kernels of an accelerator.
 
-#include "engine/core/error.h"
+#include "engine/core/dispatch.h"
 #include "engine/core/stream.h"
 #include "engine/core/tensor.h"
 #include "kernels/common/element_type.h"
@@ -13,21 +13,6 @@ inline bool on_accelerator(const Tensor& tensor) { return !tensor.device().is_cp
 
 /// The stream that a tensor's device computes on.
 inline cudaStream_t stream_of(const Tensor& tensor) { return compute_stream(tensor.device()).handle(); }
-
-/// Calls f.operator()<T>() with the storage type: float, Half or BFloat16; any other is an error that names `op`.
-template <typename F>
-decltype(auto) dispatch_device(DType dtype, const char* op, F&& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f.template operator()<float>();
-    case DType::f16:
-      return f.template operator()<kernels::Half>();
-    case DType::bf16:
-      return f.template operator()<kernels::BFloat16>();
-    default:
-      throw Error(fmt::format("[{}] type: got {} on an accelerator, expected f32, f16 or bf16", op, name_of(dtype)));
-  }
-}
 
 /// How libraries compute with tensors of a type; f32 is tf32 where allow_tf32() is on.
 kernels::ElementType element_type_of(DType dtype, const char* op);

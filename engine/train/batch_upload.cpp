@@ -12,12 +12,6 @@ constexpr int64_t kAlignment = 256;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-void copy(const void* source, void* target, int64_t bytes, cudaStream_t stream) {
-  if (bytes == 0) return;
-  kernels::check_cuda(cudaMemcpyAsync(target, source, static_cast<size_t>(bytes), cudaMemcpyDefault, stream),
-                      "cudaMemcpyAsync");
-}
-
 }  // namespace
 
 BatchUpload::BatchUpload(Device device) : device_(device), copies_(device), slots_{Slot(device), Slot(device)} {}
@@ -41,8 +35,8 @@ const DeviceBatch& BatchUpload::upload(const Batch& batch) {
   const Stream& compute = compute_stream(device_);
   slot.copied.hold(compute);
   DeviceBatch& place = place_of(batch);
-  copy(slot.device.raw(), place.images.raw(), batch.images.bytes(), compute.handle());
-  copy(slot.device.raw() + labels_at, place.labels.raw(), batch.labels.bytes(), compute.handle());
+  copy_async(place.images.raw(), slot.device.raw(), batch.images.bytes(), compute);
+  copy_async(place.labels.raw(), slot.device.raw() + labels_at, batch.labels.bytes(), compute);
   slot.consumed.record(compute);
   return place;
 }
@@ -60,7 +54,7 @@ void BatchUpload::fill(Slot& slot, const Batch& batch, int64_t bytes) {
   std::memcpy(slot.host.data() + aligned(batch.images.bytes()), batch.labels.raw(),
               static_cast<size_t>(batch.labels.bytes()));
   slot.consumed.hold(copies_);
-  copy(slot.host.data(), slot.device.raw(), bytes, copies_.handle());
+  copy_async(slot.device.raw(), slot.host.data(), bytes, copies_);
   slot.copied.record(copies_);
 }
 

@@ -49,7 +49,6 @@ struct TrainConfig {
   DataConfig data;
   std::string device = "auto";
   bool no_cuda_graph = false;
-  std::string fusion = "auto";
   bool cudnn_search = false;
   uint64_t schedule_seed = 0;  // of the emulated device
   bool kernel_check = false;

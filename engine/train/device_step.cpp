@@ -23,10 +23,6 @@ using kernels::StepState;
 /// Recorded work keeps its memory; training meets two shapes, the epoch's last batch being the smaller one.
 constexpr size_t kMostWorks = 16;
 
-void copy_async(void* target, const void* source, size_t bytes, cudaStream_t stream) {
-  kernels::check_cuda(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
-}
-
 }  // namespace
 
 DeviceStep::DeviceStep(const TrainedParts& parts, const TrainStepOptions& options)
@@ -41,7 +37,7 @@ DeviceStep::DeviceStep(const TrainedParts& parts, const TrainStepOptions& option
   static_assert(sizeof(StepState) % sizeof(float) == 0);
   state_ =
       Tensor::empty(Shape{static_cast<int64_t>(sizeof(StepState) / sizeof(float))}, DType::f32, kCategory, device_);
-  copy_async(state_.raw(), &initial, sizeof initial, stream_.handle());
+  copy_async(state_.raw(), &initial, sizeof initial, stream_);
   int partials = 0;
   for (const ParameterRegion& region : parts.parameters->regions()) partials += kernels::norm_partials(region.count);
   partials_ = Tensor::empty(Shape{partials * static_cast<int64_t>(sizeof(kernels::NormPartial))}, DType::u8, kCategory,
@@ -107,7 +103,7 @@ StepOutcome DeviceStep::finish(double lr) {
   from_host.lr = static_cast<float>(lr);
   from_host.clip_norm = static_cast<float>(options_.clip_grad_norm);
   from_host.loss_scale = static_cast<float>(options_.loss_scale);
-  copy_async(state_.raw(), &from_host, kernels::kStepStateHostBytes, stream_.handle());
+  copy_async(state_.raw(), &from_host, kernels::kStepStateHostBytes, stream_);
   run(last_form_, last_batch_);
   const StepState result = read_state();
   current_.loss = result.loss;
@@ -196,7 +192,7 @@ void DeviceStep::count_batches(int64_t by) {
 
 StepState DeviceStep::read_state() {
   StepState result;
-  copy_async(&result, state_.raw(), sizeof result, stream_.handle());
+  copy_async(&result, state_.raw(), sizeof result, stream_);
   stream_.synchronize();
   return result;
 }

@@ -60,7 +60,7 @@ class DeviceMeasure final : public Measure {
  public:
   DeviceMeasure(Module& model, Device device)
       : model_(model),
-        compute_(model.parameters().front().tensor.dtype()),
+        compute_(compute_dtype_of(model)),
         upload_(device),
         loss_(Tensor::zeros(Shape{}, DType::f32, MemoryCategory::workspace, device)),
         top1_(Tensor::zeros(Shape{}, DType::i32, MemoryCategory::workspace, device)),

@@ -46,7 +46,7 @@ std::string first_nonfinite_layer(Module& model, const Batch& batch) {
   std::vector<Tensor> kept;
   for (const NamedTensor& buffer : model.buffers()) kept.push_back(buffer.tensor.clone());
   const Device device = device_of(model);
-  const Tensor images = batch.images.to(device), labels = batch.labels.to(device);
+  const Tensor images = cast(batch.images.to(device), compute_dtype_of(model)), labels = batch.labels.to(device);
   if (!all_finite(batch.images)) return "the pictures";
   std::string found;
   const NoGradGuard no_grad;

@@ -11,6 +11,7 @@
 #include "kernels/common/device.h"
 #include "kernels/common/device_reduce.h"
 #include "kernels/common/device_types.h"
+#include "kernels/common/values.h"
 
 namespace engine::kernels {
 
@@ -22,11 +23,6 @@ inline constexpr int64_t kProcessors = 132;
 /// Channels that one thread works on.
 template <typename T, bool kPacked>
 inline constexpr int kChannelWidth = kPacked ? kPack<T> : 1;
-
-template <int kWidth>
-struct Values {
-  float at[kWidth];
-};
 
 /// Whether packs can be moved: 8 mask bits, a byte, then never belong to two rows.
 inline bool channels_pack(int64_t channels, std::initializer_list<const void*> pointers) {
@@ -70,23 +66,9 @@ __device__ inline Values<kWidth> as_values(const RawValues<T, kWidth>& raw) {
   if constexpr (kWidth == 1) {
     result.at[0] = to_float(raw.bits);
   } else {
-    const auto packed = __builtin_bit_cast(detail::Packed<T>, raw.bits);
+    const auto packed = __builtin_bit_cast(detail::StoredValues<T, kWidth>, raw.bits);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) result.at[i] = to_float(packed.at[i]);
-  }
-  return result;
-}
-
-/// Any multiple of a pack.
-template <int kWidth, typename T>
-__device__ inline Values<kWidth> load_values(const T* p) {
-  constexpr int kStep = kWidth == 1 ? 1 : kPack<T>;
-  Values<kWidth> result;
-#pragma unroll
-  for (int first = 0; first < kWidth; first += kStep) {
-    const Values<kStep> step = as_values(load_raw<kStep>(p + first));
-#pragma unroll
-    for (int i = 0; i < kStep; ++i) result.at[first + i] = step.at[i];
   }
   return result;
 }
@@ -97,16 +79,6 @@ __device__ inline Values<kWidth> all_equal(float value) {
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) result.at[i] = value;
   return result;
-}
-
-template <typename T, int kWidth>
-__device__ inline void store_values(T* p, const Values<kWidth>& values) {
-  if constexpr (kWidth == 1) {
-    *p = from_float<T>(values.at[0]);
-  } else {
-    static_assert(kWidth == kPack<T>);
-    store_pack(p, __builtin_bit_cast(Pack<T>, values));
-  }
 }
 
 /// The affine map of each channel, z = (x - mean) * scale + beta, with scale = gamma * invstd. Null: mean 0, beta 0,

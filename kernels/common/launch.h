@@ -47,6 +47,11 @@ constexpr std::string_view kernel_name() {
 
 namespace detail {
 
+/// The name becomes a string only where there is something to say.
+inline void check_launch(cudaError_t status, std::string_view kernel) {
+  if (status != cudaSuccess) throw CudaError(status, std::string(kernel).c_str());
+}
+
 template <auto kKernel>
 struct Launcher;
 
@@ -58,12 +63,12 @@ struct Launcher<kKernel> {
     config.gridDim = shape.grid;
     config.blockDim = shape.block;
     config.stream = stream;
-    check_cuda(cudaLaunchKernelEx(&config, kKernel, arguments...), std::string(kernel_name<kKernel>()).c_str());
+    check_launch(cudaLaunchKernelEx(&config, kKernel, arguments...), kernel_name<kKernel>());
 #else
-    check_cuda(
+    check_launch(
         ::emulator::launch(
             kernel_name<kKernel>(), shape.grid, shape.block, stream, [=] { kKernel(arguments...); }, shape.bytes),
-        std::string(kernel_name<kKernel>()).c_str());
+        kernel_name<kKernel>());
 #endif
   }
 };

@@ -1,6 +1,5 @@
 #pragma once
-// A few neighbouring elements moved at once: for kernels that stream through buffers of different element sizes side by
-// side, where each thread must have the same elements of all of them and neighbouring threads neighbouring ones.
+// A few neighbouring elements moved at once, in accesses of 8 or 16 bytes, and held as floats.
 
 #include "kernels/common/device_types.h"
 
@@ -19,8 +18,11 @@ struct Count {};
 namespace detail {
 #if defined(ENGINE_CUDA)
 using Bits64 = uint2;
+using Bits128 = uint4;
 #else
+// One access for the compiler, and so for the emulator's hooks, which a struct of several words would not be.
 typedef unsigned Bits64 __attribute__((vector_size(8), may_alias));
+typedef unsigned Bits128 __attribute__((vector_size(16), may_alias));
 #endif
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) StoredValues {
@@ -38,21 +40,27 @@ struct BitsOf<8> {
 };
 }  // namespace detail
 
-/// One element, or as many as 8 or 16 bytes hold, in one access; p aligned to them.
+/// One element, as many as 8 or 16 bytes hold, or any multiple of 16 bytes; p aligned to what is moved at once.
 template <int kCount, typename T>
 __device__ inline Values<kCount> load_values(const T* p) {
   Values<kCount> result;
   if constexpr (kCount == 1) {
     result.at[0] = to_float(*p);
   } else {
-    using Bits = typename detail::BitsOf<sizeof(T) * kCount>::Type;
-    const auto stored = __builtin_bit_cast(detail::StoredValues<T, kCount>, *reinterpret_cast<const Bits*>(p));
+    constexpr int kStep = kCount < kPack<T> ? kCount : kPack<T>;
+    using Bits = typename detail::BitsOf<sizeof(T) * kStep>::Type;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) result.at[i] = to_float(stored.at[i]);
+    for (int first = 0; first < kCount; first += kStep) {
+      const auto bits = *reinterpret_cast<const Bits*>(p + first);
+      const auto stored = __builtin_bit_cast(detail::StoredValues<T, kStep>, bits);
+#pragma unroll
+      for (int i = 0; i < kStep; ++i) result.at[first + i] = to_float(stored.at[i]);
+    }
   }
   return result;
 }
 
+/// One element, or as many as 8 or 16 bytes hold.
 template <int kCount, typename T>
 __device__ inline void store_values(T* p, const Values<kCount>& values) {
   if constexpr (kCount == 1) {

@@ -181,12 +181,8 @@ bool checker_enabled() { return active != nullptr; }
 std::vector<Finding> findings() { return active == nullptr ? std::vector<Finding>() : active->findings(); }
 size_t finding_count() { return active == nullptr ? 0 : active->finding_count(); }
 std::vector<Finding> leaks() { return active == nullptr ? std::vector<Finding>() : active->leaks(); }
-
-std::vector<KernelReport> kernel_reports(const std::vector<KernelResources>& resources) {
-  std::vector<KernelReport> reports;
-  if (active != nullptr) reports = active->reports();
-  add_resources(reports, resources);
-  return reports;
+std::vector<KernelReport> kernel_reports() {
+  return active == nullptr ? std::vector<KernelReport>() : active->reports();
 }
 
 }  // namespace emulator

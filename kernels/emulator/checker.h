@@ -71,7 +71,7 @@ size_t finding_count();
 /// Device and pinned memory that is allocated and not freed, since the checker is on.
 std::vector<Finding> leaks();
 /// Kernels that have run, by name.
-std::vector<KernelReport> kernel_reports(const std::vector<KernelResources>& resources = {});
+std::vector<KernelReport> kernel_reports();
 
 /// The checker is on in a scope.
 class CheckedScope {

@@ -82,26 +82,4 @@ void count_shared(KernelReport& report, const Requests& requests, uint32_t size,
   });
 }
 
-double occupancy(const KernelResources& resources, int64_t block) {
-  constexpr int64_t kThreads = 2048, kBlocks = 32, kRegisters = 65536, kUnit = 256, kShared = 228 << 10, kSystem = 1024;
-  if (block <= 0) return 0;
-  const int64_t warps = (block + 31) / 32;
-  const int64_t warp_registers = (int64_t{resources.registers} * 32 + kUnit - 1) / kUnit * kUnit;
-  int64_t blocks = std::min(kBlocks, kThreads / (warps * 32));
-  if (warp_registers > 0) blocks = std::min(blocks, kRegisters / warp_registers / warps);
-  blocks = std::min(blocks, kShared / (kSystem + resources.shared_bytes));
-  return static_cast<double>(blocks * warps * 32) / static_cast<double>(kThreads);
-}
-
-void add_resources(std::vector<KernelReport>& reports, const std::vector<KernelResources>& resources) {
-  for (KernelReport& report : reports) {
-    for (const KernelResources& kernel : resources) {
-      if (kernel.name != report.name) continue;
-      report.registers = std::max(report.registers.value_or(0), kernel.registers);
-      report.spills = std::max(report.spills.value_or(0), kernel.spills);
-      report.occupancy = std::min(report.occupancy.value_or(1), occupancy(kernel, report.block));
-    }
-  }
-}
-
 }  // namespace emulator

@@ -24,8 +24,6 @@ struct KernelReport {
   int64_t idle_requests = 0;  // in which a lane of the warp takes no part
   int bank_conflicts = 1;     // the most passes that a request to shared memory takes for each one that it has to
   std::optional<int64_t> header_bytes;  // that the launches promised (Operation::bytes), if all did
-  std::optional<int> registers, spills;
-  std::optional<double> occupancy;
 
   /// bytes_used / (32 sectors); 1 where nothing was moved.
   double coalescing() const;
@@ -34,22 +32,6 @@ struct KernelReport {
   /// block's last warp lacks are no lanes; those behind the end of an array are.
   double divergence() const;
 };
-
-/// What ptxas says about a kernel.
-struct KernelResources {
-  std::string name;
-  int registers = 0;     // per thread
-  int spills = 0;        // bytes
-  int shared_bytes = 0;  // per block
-};
-
-/// Share of an H100's, H200's or B200's 2048 threads per multiprocessor that can be resident: at most 32 blocks, 65536
-/// registers (a warp takes them in units of 256), 228 KiB of shared memory (1 KiB of it per block for the system). CUDA
-/// C Programming Guide 13.0, "Compute Capabilities".
-double occupancy(const KernelResources& resources, int64_t block);
-
-/// Fills in registers, spills and occupancy where the name is found; the worst where it is found several times.
-void add_resources(std::vector<KernelReport>& reports, const std::vector<KernelResources>& resources);
 
 /// Requests of one warp by one instruction: the n-th execution by each lane since the lanes last met is the n-th
 /// request.

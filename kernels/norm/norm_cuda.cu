@@ -6,6 +6,7 @@
 #include "kernels/common/by_warp.h"
 #include "kernels/common/device_types.h"
 #include "kernels/common/launch.h"
+#include "kernels/common/values.h"
 
 namespace engine::kernels {
 namespace {
@@ -22,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) norm_partials_kernel(const T* x, int
   const int64_t packs = count / kPack<T>;
   double sum = 0;
   for (int64_t i = thread; i < packs; i += threads) {
-    const Pack<T> pack = load_pack(x + i * kPack<T>);
+    const auto pack = load_values<kPack<T>>(x + i * kPack<T>);
 #pragma unroll
     for (int j = 0; j < kPack<T>; ++j) sum += squared(pack.at[j]);
   }

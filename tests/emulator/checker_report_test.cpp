@@ -57,7 +57,7 @@ TEST_F(CheckerReport, CoalescedPacks) {
   EXPECT_EQ(r.vector_share(), 1);
   EXPECT_EQ(r.bank_conflicts, 1);
   EXPECT_EQ(r.divergence(), 0);
-  EXPECT_FALSE(r.header_bytes || r.registers || r.spills || r.occupancy);
+  EXPECT_FALSE(r.header_bytes);
 }
 
 TEST_F(CheckerReport, StridedReads) {
@@ -148,27 +148,6 @@ TEST_F(CheckerReport, AnyOrderOfThreads) {
     EXPECT_EQ(reports[i].idle_requests, 0);
     EXPECT_EQ(reports[i].bank_conflicts, 1);
   }
-}
-
-TEST(CheckerOccupancy, LimitedByEachResource) {
-  EXPECT_EQ(emulator::occupancy({"", 32, 0, 0}, 256), 1);
-  EXPECT_EQ(emulator::occupancy({"", 64, 0, 0}, 256), 0.5);               // 65536 / (64 * 32) = 32 warps
-  EXPECT_EQ(emulator::occupancy({"", 255, 0, 0}, 256), 0.125);            // 8 warps: a block
-  EXPECT_EQ(emulator::occupancy({"", 16, 0, 0}, 32), 0.5);                // 32 blocks
-  EXPECT_EQ(emulator::occupancy({"", 16, 0, 48 << 10}, 256), 4 * 0.125);  // 228 / 49 = 4 blocks
-  EXPECT_EQ(emulator::occupancy({"", 16, 0, 0}, 0), 0);
-}
-
-TEST(CheckerOccupancy, WorstOfSeveralInstances) {
-  std::vector<KernelReport> reports(2);
-  reports[0].name = "a_kernel";
-  reports[0].block = 256;
-  reports[1].name = "b_kernel";
-  emulator::add_resources(reports, {{"a_kernel", 32, 0, 0}, {"a_kernel", 64, 8, 0}, {"a_kernel", 16, 4, 0}});
-  EXPECT_EQ(reports[0].registers, 64);
-  EXPECT_EQ(reports[0].spills, 8);
-  EXPECT_EQ(reports[0].occupancy, 0.5);
-  EXPECT_FALSE(reports[1].registers);
 }
 
 }  // namespace

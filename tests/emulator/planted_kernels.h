@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/common/device.h"
-#include "kernels/common/device_types.h"
 #include "kernels/common/launch.h"
+#include "kernels/common/values.h"
 
 namespace engine::testing {
 
@@ -98,7 +98,7 @@ __global__ void part_kernel(float* y) {
 
 /// 16 bytes a thread; x and y must be aligned to that.
 __global__ inline void copy_packs_kernel(const float* x, float* y) {
-  kernels::store_pack(y + 4 * element(), kernels::load_pack(x + 4 * element()));
+  kernels::store_values(y + 4 * element(), kernels::load_values<4>(x + 4 * element()));
 }
 
 /// Each thread reads kStride floats apart.
@@ -129,11 +129,12 @@ template <int kStride>
 __global__ void wide_tile_kernel(const float* x, float* y) {
   constexpr int kSize = 64 * kStride;
   ENGINE_SHARED(double, wide, kSize);
-  ENGINE_SHARED(kernels::detail::Packed<float>, wider, kSize);
+  using Four = kernels::detail::StoredValues<float, 4>;
+  ENGINE_SHARED(Four, wider, kSize);
   const unsigned at = threadIdx.x % 64 * kStride;
   wide[at] = static_cast<double>(x[element()]);
-  kernels::store_pack(wider[at].at, kernels::load_pack(x + 4 * element()));
-  y[element()] = static_cast<float>(wide[at]) + kernels::load_pack(wider[at].at).at[3];
+  kernels::store_values(wider[at].at, kernels::load_values<4>(x + 4 * element()));
+  y[element()] = static_cast<float>(wide[at]) + kernels::load_values<4>(wider[at].at).at[3];
 }
 
 /// Even and odd lanes write in turns, with a barrier between.

@@ -1,27 +1,19 @@
 #include "tests/support/device.h"
 
-#include "engine/core/emulation.h"
-
 namespace engine::testing {
 
 void DeviceTest::SetUp() {
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status != cudaSuccess || devices == 0) {
-    GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(status);
-  }
-  if constexpr (!kernels::kBuiltWithCuda) start_kernel_check();
+  WatchedAcceleratorTest::SetUp();
+  if (IsSkipped()) return;
   kernels::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }
 
 void DeviceTest::TearDown() {
-  if (stream_ == nullptr) return;
-  synchronize();
-  kernels::check_cuda(cudaStreamDestroy(stream_), "cudaStreamDestroy");
-  if constexpr (!kernels::kBuiltWithCuda) {
-    EXPECT_NO_THROW(require_sound_kernels());
-    stop_kernel_check();
+  if (stream_ != nullptr) {
+    synchronize();
+    kernels::check_cuda(cudaStreamDestroy(stream_), "cudaStreamDestroy");
   }
+  WatchedAcceleratorTest::TearDown();
 }
 
 template <>

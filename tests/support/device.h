@@ -7,12 +7,12 @@
 
 #include "kernels/common/cuda_error.h"
 #include "kernels/common/half.h"
+#include "tests/support/accelerator.h"
 
 namespace engine::testing {
 
-/// Skips the test, with the reason, where there is no device to run on. Gives it a stream. On the emulated device every
-/// access of every kernel is watched, and a test that ends with a finding fails.
-class DeviceTest : public ::testing::Test {
+/// A WatchedAcceleratorTest with a stream.
+class DeviceTest : public WatchedAcceleratorTest {
  protected:
   void SetUp() override;
   void TearDown() override;

@@ -26,6 +26,11 @@ double tolerance(int64_t reduction_length, OpClass op_class);
 /// The same by unit roundoff, for storage types that C++ lacks: 2^-11 for FP16, 2^-8 for BF16.
 double tolerance(double unit_roundoff, int64_t reduction_length, OpClass op_class);
 
+/// For runs that blow up any rounding error: how far two equally good ways of adding up end apart is the yardstick. A
+/// third way may end so many yardsticks off, and a yardstick longer than this tells nothing.
+inline constexpr double kMostYardsticks = 4;
+inline constexpr double kLongestYardstick = 0x1p-8;
+
 inline constexpr double kUnitRoundoffF16 = 0x1p-11;
 inline constexpr double kUnitRoundoffBf16 = 0x1p-8;
 

@@ -227,9 +227,6 @@ double deviation(const std::vector<float>& got, const std::vector<float>& want) 
   return scale == 0 ? largest : largest / scale;
 }
 
-/// Rounding of FP32 after a network of twenty layers over a few values each.
-constexpr double kLongestYardstick = 0x1p-8;
-
 class NetworkTest : public AcceleratorTest, public ::testing::WithParamInterface<NetworkCase> {};
 
 // Batch norm over few values blows up any rounding error: on the CPU alone one thread or two, which add up in another
@@ -244,7 +241,8 @@ TEST_P(NetworkTest, TenStepsEqualTheCpusInEveryOrder) {
   double yardstick = tolerance<float>(64, OpClass::transcendental);
   for (size_t i = 0; i < truth.size(); ++i) yardstick = std::max(yardstick, deviation(one_thread[i], truth[i]));
   EXPECT_LT(yardstick, kLongestYardstick) << "too long to tell anything";
-  for (size_t i = 0; i < truth.size(); ++i) EXPECT_LE(deviation(plain[i], truth[i]), 4 * yardstick) << "part " << i;
+  for (size_t i = 0; i < truth.size(); ++i)
+    EXPECT_LE(deviation(plain[i], truth[i]), kMostYardsticks * yardstick) << "part " << i;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     const ScheduleScope order(seed);
