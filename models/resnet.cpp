@@ -88,6 +88,8 @@ class Block final : public Module {
     }
   }
 
+  bool is_block() const override { return true; }
+
   Tensor forward(const Tensor& x) override {
     Tensor shortcut = downsample_ ? (*downsample_)(x) : x;
     Tensor out = layers_[0]->relu(x);

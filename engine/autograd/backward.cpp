@@ -15,10 +15,13 @@ namespace {
 /// run right after the last one.
 using LeafUses = std::unordered_map<AutogradMeta*, int>;
 
-LeafUses count_leaf_uses(const std::shared_ptr<Node>& root) {
+LeafUses count_leaf_uses(const std::vector<Tensor>& roots) {
   LeafUses uses;
-  std::unordered_set<Node*> seen{root.get()};
-  std::vector<Node*> open{root.get()};
+  std::unordered_set<Node*> seen;
+  std::vector<Node*> open;
+  for (const Tensor& root : roots) {
+    if (seen.insert(root.autograd()->producer.get()).second) open.push_back(root.autograd()->producer.get());
+  }
   while (!open.empty()) {
     Node* node = open.back();
     open.pop_back();
@@ -48,11 +51,19 @@ void accumulate_leaf(AutogradMeta& leaf, const Tensor& gradient) {
   leaf.grad_valid = true;
 }
 
+/// One call of backward(). A node's own backward may begin another one, whose leaves are used by the outer graph, too.
 class BackwardPass {
  public:
-  BackwardPass(const Tensor& root, Tensor grad_root) : leaf_uses_(count_leaf_uses(root.autograd()->producer)) {
-    deliver(root.autograd()->producer, root.autograd()->output_index, std::move(grad_root));
+  BackwardPass(const std::vector<Tensor>& roots, std::vector<Tensor> grad_roots)
+      : outer_(current), leaf_uses_(count_leaf_uses(roots)) {
+    for (size_t i = 0; i < roots.size(); ++i) {
+      deliver(roots[i].autograd()->producer, roots[i].autograd()->output_index, std::move(grad_roots[i]));
+    }
+    current = this;
   }
+  ~BackwardPass() { current = outer_; }
+  BackwardPass(const BackwardPass&) = delete;
+  BackwardPass& operator=(const BackwardPass&) = delete;
 
   void run() {
     while (!queue_.empty()) {
@@ -65,8 +76,9 @@ class BackwardPass {
       const auto inputs = node->inputs();
       node->release();
       for (size_t i = 0; i < inputs.size(); ++i) {
-        if (inputs[i]) hand_on(*inputs[i], std::move(gradients.inputs()[i]));
+        if (inputs[i]) hand_on(inputs[i].get(), std::move(gradients.inputs()[i]));
       }
+      settled_.clear();
     }
   }
 
@@ -77,16 +89,26 @@ class BackwardPass {
     }
   };
 
-  void hand_on(AutogradMeta& input, Tensor gradient) {
-    if (input.producer) {
-      if (gradient.defined()) deliver(input.producer, input.output_index, std::move(gradient));
+  void hand_on(AutogradMeta* input, Tensor gradient) {
+    if (input->producer) {
+      if (gradient.defined()) deliver(input->producer, input->output_index, std::move(gradient));
       return;
     }
-    if (gradient.defined()) accumulate_leaf(input, gradient);
+    // An inner pass has given the leaf its gradient already.
+    if (!gradient.defined() && settled_.erase(input) > 0) return;
+    if (gradient.defined()) accumulate_leaf(*input, gradient);
     gradient = Tensor();
-    if (--leaf_uses_.at(&input) == 0 && input.grad_valid) {
-      for (const auto& hook : input.ready_hooks) hook();
+    leaf_used(input);
+  }
+
+  void leaf_used(AutogradMeta* leaf) {
+    if (--leaf_uses_.at(leaf) > 0) return;
+    if (outer_ != nullptr && outer_->leaf_uses_.contains(leaf)) {
+      outer_->settled_.insert(leaf);
+      return outer_->leaf_used(leaf);
     }
+    if (!leaf->grad_valid) return;
+    for (const auto& hook : leaf->ready_hooks) hook();
   }
 
   void deliver(const std::shared_ptr<Node>& node, int output, Tensor gradient) {
@@ -96,10 +118,16 @@ class BackwardPass {
     slot = slot.defined() ? accumulated(std::move(slot), gradient) : std::move(gradient);
   }
 
+  static thread_local BackwardPass* current;
+
+  BackwardPass* outer_;
   LeafUses leaf_uses_;
+  std::unordered_set<AutogradMeta*> settled_;  // by inner passes, as far as the node that runs has them as inputs
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> queue_;
   std::unordered_map<Node*, std::vector<Tensor>> pending_;
 };
+
+thread_local BackwardPass* BackwardPass::current = nullptr;
 
 Tensor ones_like(const Tensor& tensor) {
   const Tensor ones = tensor.new_empty(tensor.shape(), tensor.dtype());
@@ -147,17 +175,29 @@ void add_ready_hook(const Tensor& leaf, std::function<void()> hook) {
 void backward(const Tensor& root, const Tensor& grad_root) {
   ENGINE_CHECK(requires_grad(root) && root.autograd()->producer,
                "[backward] root: expected the result of a recorded operation");
-  if (!grad_root.defined()) {
-    ENGINE_CHECK(root.numel() == 1, "[backward] root: got {}, expected one element or an upstream gradient",
+  ENGINE_CHECK(grad_root.defined() || root.numel() == 1,
+               "[backward] root: got {}, expected one element or an upstream gradient", root.shape().str());
+  const NoGradGuard no_grad;
+  backward(std::vector<Tensor>{root}, {grad_root.defined() ? grad_root.detach() : ones_like(root)});
+}
+
+void backward(std::vector<Tensor> roots, std::vector<Tensor> grad_roots) {
+  ENGINE_CHECK(roots.size() == grad_roots.size(), "[backward] grad_roots: got {}, expected {}", grad_roots.size(),
+               roots.size());
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const Tensor &root = roots[i], &grad = grad_roots[i];
+    ENGINE_CHECK(requires_grad(root) && root.autograd()->producer,
+                 "[backward] root: expected the result of a recorded operation");
+    ENGINE_CHECK(grad.defined() && grad.shape() == root.shape() && grad.dtype() == root.dtype(),
+                 "[backward] grad_root: got {}, expected {}", grad.defined() ? grad.shape().str() : "none",
                  root.shape().str());
-  } else {
-    ENGINE_CHECK(grad_root.shape() == root.shape() && grad_root.dtype() == root.dtype(),
-                 "[backward] grad_root: got {}, expected {}", grad_root.shape().str(), root.shape().str());
-    ENGINE_CHECK(grad_root.device() == root.device(), "[backward] grad_root: got a tensor on {}, expected one on {}",
-                 name_of(grad_root.device()), name_of(root.device()));
+    ENGINE_CHECK(grad.device() == root.device(), "[backward] grad_root: got a tensor on {}, expected one on {}",
+                 name_of(grad.device()), name_of(root.device()));
   }
   const NoGradGuard no_grad;
-  BackwardPass(root, grad_root.defined() ? grad_root.detach() : ones_like(root)).run();
+  BackwardPass pass(roots, std::move(grad_roots));
+  roots.clear();  // their memory may be free while the pass runs
+  pass.run();
 }
 
 }  // namespace engine

@@ -2,6 +2,7 @@
 // Running the tape, and the gradient side of leaf tensors.
 
 #include <functional>
+#include <vector>
 
 #include "engine/core/tensor.h"
 
@@ -25,5 +26,8 @@ void add_ready_hook(const Tensor& leaf, std::function<void()> hook);
 /// gradient), for all leaves it depends on, and adds them to what the leaves hold. The graph is freed as it is used.
 /// Throws engine::Error where root does not require a gradient or the graph was used before.
 void backward(const Tensor& root, const Tensor& grad_root = Tensor());
+/// The same for several roots at once, each with an upstream gradient of its shape, type and device. Called by the
+/// backward of a node, it continues the pass that runs the node: hooks of leaves wait for their uses outside.
+void backward(std::vector<Tensor> roots, std::vector<Tensor> grad_roots);
 
 }  // namespace engine

@@ -9,9 +9,22 @@ namespace engine {
 namespace {
 
 thread_local bool recording = true;
+thread_local LeafTrace* leaf_trace = nullptr;
 std::atomic<uint64_t> next_sequence{1};
 
 size_t at(int index) { return static_cast<size_t>(index); }
+
+bool needs_gradient(const Tensor& tensor) {
+  return tensor.defined() && tensor.autograd() && tensor.autograd()->requires_grad;
+}
+
+void mark_as_result(Tensor& output, const std::shared_ptr<Node>& node, int index) {
+  auto meta = std::make_shared<AutogradMeta>();
+  meta->requires_grad = true;
+  meta->producer = node;
+  meta->output_index = index;
+  output.set_autograd(std::move(meta));
+}
 
 }  // namespace
 
@@ -61,34 +74,41 @@ void Node::release() {
 
 bool grad_enabled() { return recording; }
 
-NoGradGuard::NoGradGuard() : before_(recording) { recording = false; }
-NoGradGuard::~NoGradGuard() { recording = before_; }
+GradModeGuard::GradModeGuard(bool enabled) : before_(recording) { recording = enabled; }
+GradModeGuard::~GradModeGuard() { recording = before_; }
+
+LeafTrace::LeafTrace() : before_(leaf_trace) { leaf_trace = this; }
+LeafTrace::~LeafTrace() { leaf_trace = before_; }
+
+void LeafTrace::see(const Tensor& input) {
+  if (!needs_gradient(input) || input.autograd()->producer) return;
+  if (std::find(leaves_.begin(), leaves_.end(), input.autograd()) == leaves_.end()) leaves_.push_back(input.autograd());
+}
 
 bool should_record(std::initializer_list<const Tensor*> inputs) {
-  if (!recording) return false;
-  for (const Tensor* input : inputs) {
-    if (input->defined() && input->autograd() && input->autograd()->requires_grad) return true;
+  if (leaf_trace != nullptr) {
+    for (const Tensor* input : inputs) leaf_trace->see(*input);
   }
-  return false;
+  if (!recording) return false;
+  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor* input) { return needs_gradient(*input); });
 }
 
 void record(const char* name, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs,
             BackwardFunction backward) {
   std::vector<std::shared_ptr<AutogradMeta>> metas;
-  for (const Tensor* input : inputs) {
-    const bool wanted = input->defined() && input->autograd() && input->autograd()->requires_grad;
-    metas.push_back(wanted ? input->autograd() : nullptr);
-  }
+  for (const Tensor* input : inputs) metas.push_back(needs_gradient(*input) ? input->autograd() : nullptr);
   const auto node =
       std::make_shared<Node>(name, std::move(metas), static_cast<int>(outputs.size()), std::move(backward));
   int index = 0;
-  for (Tensor* output : outputs) {
-    auto meta = std::make_shared<AutogradMeta>();
-    meta->requires_grad = true;
-    meta->producer = node;
-    meta->output_index = index++;
-    output->set_autograd(std::move(meta));
-  }
+  for (Tensor* output : outputs) mark_as_result(*output, node, index++);
+}
+
+void record(const char* name, std::vector<std::shared_ptr<AutogradMeta>> inputs, std::vector<Tensor>& outputs,
+            BackwardFunction backward) {
+  const auto node =
+      std::make_shared<Node>(name, std::move(inputs), static_cast<int>(outputs.size()), std::move(backward));
+  int index = 0;
+  for (Tensor& output : outputs) mark_as_result(output, node, index++);
 }
 
 }  // namespace engine

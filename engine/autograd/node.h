@@ -85,16 +85,40 @@ class Node {
 /// Whether operations are recorded by this thread; on by default.
 bool grad_enabled();
 
-/// Turns recording off for its lifetime, for evaluation and updates of parameters.
-class NoGradGuard {
+/// Turns recording by this thread on or off for its lifetime.
+class GradModeGuard {
  public:
-  NoGradGuard();
-  ~NoGradGuard();
-  NoGradGuard(const NoGradGuard&) = delete;
-  NoGradGuard& operator=(const NoGradGuard&) = delete;
+  explicit GradModeGuard(bool enabled);
+  ~GradModeGuard();
+  GradModeGuard(const GradModeGuard&) = delete;
+  GradModeGuard& operator=(const GradModeGuard&) = delete;
 
  private:
   bool before_;
+};
+
+/// Off, for evaluation and updates of parameters.
+class NoGradGuard : public GradModeGuard {
+ public:
+  NoGradGuard() : GradModeGuard(false) {}
+};
+
+/// Collects the leaves that operations of this thread read while it lives, recorded or not; each once, in the order of
+/// their first use.
+class LeafTrace {
+ public:
+  LeafTrace();
+  ~LeafTrace();
+  LeafTrace(const LeafTrace&) = delete;
+  LeafTrace& operator=(const LeafTrace&) = delete;
+  const std::vector<std::shared_ptr<AutogradMeta>>& leaves() const { return leaves_; }
+
+ private:
+  friend bool should_record(std::initializer_list<const Tensor*> inputs);
+  void see(const Tensor& input);
+
+  LeafTrace* before_;
+  std::vector<std::shared_ptr<AutogradMeta>> leaves_;
 };
 
 /// Whether an op must record: recording is on and an input requires a gradient. Undefined inputs count as none.
@@ -102,6 +126,9 @@ bool should_record(std::initializer_list<const Tensor*> inputs);
 
 /// Puts a node on the tape and marks the outputs as its results. Call only where should_record() holds.
 void record(const char* name, std::initializer_list<const Tensor*> inputs, std::initializer_list<Tensor*> outputs,
+            BackwardFunction backward);
+/// The same for inputs by their autograd state, null where no gradient is wanted.
+void record(const char* name, std::vector<std::shared_ptr<AutogradMeta>> inputs, std::vector<Tensor>& outputs,
             BackwardFunction backward);
 
 }  // namespace engine

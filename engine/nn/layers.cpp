@@ -1,5 +1,6 @@
 #include "engine/nn/layers.h"
 
+#include "engine/autograd/checkpoint.h"
 #include "engine/autograd/node.h"
 #include "engine/core/error.h"
 #include "engine/ops/batch_norm.h"
@@ -79,17 +80,17 @@ BatchNorm2d::BatchNorm2d(int64_t channels)
 Tensor BatchNorm2d::normalise(const Tensor& x, bool relu, const Tensor& residual) {
   count_batch();
   const BatchNormState state{weight_, bias_, running_mean_, running_var_};
-  return observed(batch_norm(x, state, {.training = training(), .relu = relu}, residual));
+  return observed(batch_norm(x, state, {.training = training(), .tracked = !recomputing(), .relu = relu}, residual));
 }
 
 void BatchNorm2d::count_batch() {
-  if (training()) ++*batches_.data<int64_t>();
+  if (training() && !recomputing()) ++*batches_.data<int64_t>();
 }
 
 Tensor BatchNorm2d::forward_relu_max_pool(const Tensor& x, const Pool2dOptions& pool) {
   count_batch();
   const BatchNormState state{weight_, bias_, running_mean_, running_var_};
-  return observed(bn_relu_max_pool(x, state, {.training = training(), .relu = true}, pool));
+  return observed(bn_relu_max_pool(x, state, {.training = training(), .tracked = !recomputing(), .relu = true}, pool));
 }
 
 Tensor BatchNorm2d::forward(const Tensor& x) { return normalise(x, false, Tensor()); }

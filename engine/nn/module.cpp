@@ -1,6 +1,7 @@
 #include "engine/nn/module.h"
 
 #include "engine/autograd/backward.h"
+#include "engine/autograd/checkpoint.h"
 #include "engine/autograd/node.h"
 #include "engine/core/error.h"
 #include "engine/ops/cast.h"
@@ -26,6 +27,20 @@ std::string Module::name_of(const Module& layer) const {
     if (!below.empty()) return name + "." + below;
   }
   return "";
+}
+
+Tensor Module::operator()(const Tensor& input) {
+  if (!checkpointed_ || !training_) return forward(input);
+  return checkpoint([this](const Tensor& x) { return forward(x); }, input);
+}
+
+std::vector<std::pair<std::string, Module*>> Module::blocks() const {
+  std::vector<std::pair<std::string, Module*>> found;
+  for (const auto& [name, child] : children_) {
+    if (child->is_block()) found.emplace_back(name, child);
+    for (const auto& [below, block] : child->blocks()) found.emplace_back(name + "." + below, block);
+  }
+  return found;
 }
 
 template <typename F>

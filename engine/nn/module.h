@@ -53,7 +53,16 @@ class Module {
 
   /// Images are [n, h, w, c].
   virtual Tensor forward(const Tensor& input) = 0;
-  Tensor operator()(const Tensor& input) { return forward(input); }
+  /// forward(), through checkpoint() (engine/autograd/checkpoint.h) in training where set_checkpointed() asks for it.
+  Tensor operator()(const Tensor& input);
+
+  /// Whether this is a part that activation checkpointing takes as a whole, such as a residual block.
+  virtual bool is_block() const { return false; }
+  /// The blocks of this tree with their names, in the order of registration.
+  std::vector<std::pair<std::string, Module*>> blocks() const;
+  /// The backward pass computes this module's activations again instead of keeping them.
+  void set_checkpointed(bool checkpointed) { checkpointed_ = checkpointed; }
+  bool checkpointed() const { return checkpointed_; }
 
   /// Sees the output of each layer as it is computed by this thread, to find where values go wrong; empty: nobody
   /// looks.
@@ -101,6 +110,7 @@ class Module {
   void visit(const std::string& prefix, std::vector<Slot> Module::*slots, F&& f) const;
 
   bool training_ = true;
+  bool checkpointed_ = false;
   std::vector<Slot> parameters_;
   std::vector<Slot> buffers_;
   std::vector<std::pair<std::string, Module*>> children_;

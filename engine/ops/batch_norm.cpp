@@ -107,8 +107,10 @@ void run_forward(const Tensor& x, const BatchNormState& state, const Tensor& res
   args.beta = state.bias.data<T>();
   args.residual = residual.defined() ? residual.data<T>() : nullptr;
   args.y = y.data<T>();
-  args.running_mean = state.running_mean.data<T>();
-  args.running_var = state.running_var.data<T>();
+  if (!saved.options.training || saved.options.tracked) {
+    args.running_mean = state.running_mean.data<T>();
+    args.running_var = state.running_var.data<T>();
+  }
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
   if (saved.options.training) {
     saved.mean = x.new_empty({channels}, x.dtype());

@@ -16,6 +16,7 @@ struct BatchNormState {
 
 struct BatchNormOptions {
   bool training = true;
+  bool tracked = true;  // training moves the running statistics
   bool relu = false;
   double momentum = 0.1;
   double eps = 1e-5;

@@ -30,8 +30,10 @@ void run_forward(const BatchNormState& state, const Tensor& residual, const Tens
   args.residual = data_or_null<T>(residual);
   args.y = y.data<T>();
   args.mask = reinterpret_cast<uint32_t*>(data_or_null<int32_t>(saved.mask));
-  args.running_mean = state.running_mean.data<float>();
-  args.running_var = state.running_var.data<float>();
+  if (!saved.options.training || saved.options.tracked) {
+    args.running_mean = state.running_mean.data<float>();
+    args.running_var = state.running_var.data<float>();
+  }
   args.workspace = bytes_of(workspace);
   if (saved.options.training) {
     args.saved_mean = saved.mean.data<float>();

@@ -45,8 +45,10 @@ void run_forward(const BatchNormState& state, const BatchNormOptions& options, c
   args.beta = state.bias.data<T>();
   args.y = y.data<T>();
   args.index = saved.index.data<uint8_t>();
-  args.running_mean = state.running_mean.data<T>();
-  args.running_var = state.running_var.data<T>();
+  if (options.tracked) {
+    args.running_mean = state.running_mean.data<T>();
+    args.running_var = state.running_var.data<T>();
+  }
   args.saved_mean = saved.mean.data<T>();
   args.saved_invstd = saved.invstd.data<T>();
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());

@@ -25,8 +25,10 @@ void run_forward(const BatchNormState& state, const BatchNormOptions& options, c
   args.beta = state.bias.data<float>();
   args.y = y.data<T>();
   args.index = saved.index.data<uint8_t>();
-  args.running_mean = state.running_mean.data<float>();
-  args.running_var = state.running_var.data<float>();
+  if (options.tracked) {
+    args.running_mean = state.running_mean.data<float>();
+    args.running_var = state.running_var.data<float>();
+  }
   args.saved_mean = saved.mean.data<float>();
   args.saved_invstd = saved.invstd.data<float>();
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
