@@ -12,6 +12,7 @@
 #include <string>
 
 #include "engine/core/arena.h"
+#include "engine/core/memory_trace.h"
 #include "engine/core/error.h"
 
 namespace engine {
@@ -58,6 +59,7 @@ class HostAllocator {
     void* pointer = bytes > memory_limit() ? nullptr : take(rounded(bytes));
     if (pointer == nullptr) throw OutOfMemoryError(shortage(bytes, category), kHint);
     account_.count(category, rounded(bytes));
+    detail::trace_memory(Device::cpu(), category, rounded(bytes));
     return pointer;
   }
 
@@ -65,6 +67,7 @@ class HostAllocator {
     const std::lock_guard lock(mutex_);
     give_back(pointer, rounded(bytes));
     account_.count(category, -rounded(bytes));
+    detail::trace_memory(Device::cpu(), category, -rounded(bytes));
   }
 
   detail::MemoryAccount& account() { return account_; }

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "engine/core/allocator.h"
+#include "engine/core/memory_trace.h"
 #include "engine/core/error.h"
 #include "engine/core/stream.h"
 #include "kernels/common/cuda_error.h"
@@ -31,6 +32,7 @@ class DeviceAllocator {
     if (status == cudaErrorMemoryAllocation) refuse(bytes, category);
     kernels::check_cuda(status, "cudaMallocAsync");
     account_.count(category, bytes);
+    trace_memory(device_, category, bytes);
     return pointer;
   }
 
@@ -38,6 +40,7 @@ class DeviceAllocator {
     cudaSetDevice(device_.index);
     cudaFreeAsync(pointer, stream_.handle());
     account_.count(category, -bytes);
+    trace_memory(device_, category, -bytes);
   }
 
   MemoryAccount& account() { return account_; }
