@@ -86,10 +86,12 @@ endfunction()
 # All of them: sets CUDNN_*, CUDNN_FRONTEND_*, CUBLASLT_*, NCCL_* and NVML_* in the caller.
 macro(engine_find_cuda_libraries)
   engine_find_cuda_library(CUDNN HEADER cudnn_version.h PREFIX CUDNN LIBRARY cudnn WHEEL cudnn)
-  engine_say_found(CUDNN cuDNN "it is left out. ENGINE_CUDA_ROOT may name a folder that has it")
+  engine_say_found(CUDNN cuDNN "convolutions run on the project's own kernels. ENGINE_CUDA_ROOT may name a folder that \
+has it")
   engine_find_cuda_library(CUDNN_FRONTEND HEADER cudnn_frontend.h PREFIX CUDNN_FRONTEND
                            VERSION_HEADER cudnn_frontend_version.h WHEEL cudnn_frontend)
-  engine_say_found(CUDNN_FRONTEND cudnn-frontend "cuDNN is left out. scripts/install_cuda.sh --headers brings it")
+  engine_say_found(CUDNN_FRONTEND cudnn-frontend "cuDNN is left out, convolutions run on the \
+project's own kernels. scripts/install_cuda.sh --headers brings it")
   engine_find_cuda_library(CUBLASLT HEADER cublasLt.h PREFIX CUBLAS_VER VERSION_HEADER cublas_api.h LIBRARY cublasLt
                            WHEEL cublas)
   engine_say_found(CUBLASLT cuBLASLt "it is left out")

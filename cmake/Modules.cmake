@@ -14,7 +14,7 @@ if(ENGINE_CPU_ARCH)
   list(APPEND cxx_options -march=${ENGINE_CPU_ARCH})
 endif()
 if(ENGINE_SANITIZE)
-  list(APPEND cxx_options -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(engine-options INTERFACE -fsanitize=address,undefined)
   target_compile_definitions(engine-options INTERFACE ENGINE_SANITIZED)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -23,9 +23,15 @@ if(ENGINE_SANITIZE)
   endif()
 endif()
 if(ENGINE_FUZZ)
-  list(APPEND cxx_options -fsanitize=fuzzer-no-link)
+  list(APPEND sanitizers -fsanitize=fuzzer-no-link)
 endif()
-target_compile_options(engine-options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_options}>")
+if(ENGINE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND cxx_options -Wno-subobject-linkage)  # takes the included files for headers
+endif()
+# A target with the property ENGINE_UNSANITIZED goes without.
+target_compile_options(
+  engine-options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_options}>"
+  "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:ENGINE_UNSANITIZED>>>>:${sanitizers}>")
 
 # engine_sources(OUT GLOB|GLOB_RECURSE pattern...): what the patterns, relative to the root, match and this build has
 # (ENGINE_EXCLUDED_SOURCES of Cuda.cmake), as absolute paths.
@@ -37,9 +43,10 @@ function(engine_sources out glob)
   set(${out} "${sources}" PARENT_SCOPE)
 endfunction()
 
-# engine_module(NAME FOLDER [RECURSE] [EXCLUDE regex] DEPENDS ... PRIVATE ...): static library engine-NAME of a folder's sources.
+# engine_module(NAME FOLDER [RECURSE] [SEPARATE] [EXCLUDE regex] DEPENDS ... PRIVATE ...): static library engine-NAME of
+# a folder's sources. SEPARATE: its files share names in unnamed namespaces, and are never compiled together.
 function(engine_module name folder)
-  cmake_parse_arguments(ARG "RECURSE" "EXCLUDE" "DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;SEPARATE" "EXCLUDE" "DEPENDS;PRIVATE" ${ARGN})
   set(glob GLOB)
   if(ARG_RECURSE)
     set(glob GLOB_RECURSE)
@@ -48,6 +55,13 @@ function(engine_module name folder)
   if(ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
   endif()
-  add_library(engine-${name} STATIC ${sources})
+  set(kind STATIC)
+  if(ENGINE_SHARED_KERNELS AND name STREQUAL "kernels")
+    set(kind SHARED)
+  endif()
+  add_library(engine-${name} ${kind} ${sources})
   target_link_libraries(engine-${name} PUBLIC engine-options ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+  if(ENGINE_UNITY_BUILD AND NOT ARG_SEPARATE)
+    set_target_properties(engine-${name} PROPERTIES UNITY_BUILD ON)
+  endif()
 endfunction()

@@ -1,7 +1,7 @@
 # Target ptxas, part of all: registers, spills and shared memory of every kernel, in ptxas.json in the build folder,
 # where the kernel report looks for them; test ptxas fails where a kernel spills. With CUDA the numbers are those of the
-# build itself. Without, but where nvcc is there, the kernels are compiled for sm_90 just for this; a compiler that
-# cannot do so is no reason to stop.
+# build itself. Without, but where nvcc is there, the kernels are compiled for sm_90 just for this, unless ENGINE_PTXAS
+# is off; a compiler that cannot do so is no reason to stop.
 
 # engine_ptxas_report(KERNELS SOURCE...): KERNELS is the library that holds the sources.
 function(engine_ptxas_report kernels)
@@ -18,7 +18,7 @@ function(engine_ptxas_report kernels)
     set(needed "${objects}")
   else()
     engine_find_nvcc(nvcc)
-    if(NOT nvcc OR ENGINE_SANITIZE)
+    if(NOT nvcc OR ENGINE_SANITIZE OR NOT ENGINE_PTXAS)
       return()
     endif()
     message(STATUS "CUDA: ${nvcc} tells the kernels' registers; nothing else of it is used")

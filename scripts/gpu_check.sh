@@ -5,7 +5,8 @@
 #
 #   scripts/gpu_check.sh                 on a machine with a GPU; builds preset cuda where it is not built
 #   scripts/gpu_check.sh --bundle DIR    on any machine: packs what a machine with a GPU needs, at most 60 MiB, to be
-#                                        run there as DIR/gpu_check.sh, where nothing has to be installed
+#                                        run there as DIR/gpu_check.sh, which unpacks the rest; nothing has to be
+#                                        installed there but bash, tar and gzip
 #
 # Uses the PyTorch of `python3` where there is one (PYTHON names another interpreter) and compute-sanitizer where it is;
 # what is missing is said in the table. Exit status 1 where a test failed or a fault was found, 2 without a GPU. Results
@@ -32,15 +33,15 @@ gpu_name() {
 
 # Test programs with tests that use the device.
 device_test_programs() {
-  grep -rl 'tests/support/device' tests --include='*.cpp' --include='*.h' | cut -d/ -f2 | sort -u |
-    grep -vE '^(support|emulator)$' | sed 's/^/tests_/'
+  grep -rlE 'tests/support/(device|accelerator)\.h' tests --include='*.cpp' --include='*.h' |
+    grep -v '_emulated' | cut -d/ -f2 | sort -u | grep -vE '^(support|emulator|dist)$' | sed 's/^/tests_/'
 }
 
 kernel_benchmarks() {
   local source
   for source in bench/*_bench.cpp; do
     source=${source##*/}
-    case $source in data_pipeline_bench.cpp) ;; *) echo "bench_${source%_bench.cpp}" ;; esac
+    case $source in data_pipeline_bench.cpp | all_reduce_bench.cpp) ;; *) echo "bench_${source%_bench.cpp}" ;; esac
   done
 }
 
@@ -60,23 +61,30 @@ copy_libraries() {
 }
 
 bundle() {
-  local target=$1 build=build/gpu-bundle programs=() program size
+  local target=$1 build=build/gpu-bundle programs=() program size parts
   mkdir -p "$target"
   [[ -z $(ls -A "$target") || -e $target/gpu_check.sh ]] || fail "$target is neither empty nor a bundle"
   mkdir -p build
   mapfile -t programs < <(echo engine_train; device_test_programs; kernel_benchmarks)
   say "building ${#programs[@]} programs for sm_$chip in $build"
   cmake --preset cuda -B "$build" -DCMAKE_CUDA_ARCHITECTURES="$chip-real" -DENGINE_CPU_ARCH=x86-64-v3 \
-    >build/gpu-bundle.log 2>&1 || fail "cmake could not configure; see build/gpu-bundle.log"
+    -DENGINE_SHARED_KERNELS=ON -DENGINE_UNITY_BUILD=ON >build/gpu-bundle.log 2>&1 ||
+    fail "cmake could not configure; see build/gpu-bundle.log"
   cmake --build "$build" --parallel "$(nproc)" --target "${programs[@]}" >>build/gpu-bundle.log 2>&1 ||
     fail "the build failed; see build/gpu-bundle.log"
-  rm -rf "${target:?}/bin" "${target:?}/lib"
-  mkdir -p "$target/bin" "$target/lib"
+  rm -rf "${target:?}/bin" "${target:?}/lib" "${target:?}/test-data"
+  parts=$(mktemp -d)
+  mkdir "$parts/bin" "$parts/lib" "$parts/test-data"
   for program in "${programs[@]}"; do
-    cp "$build/bin/$program" "$target/bin"
-    strip --strip-unneeded "$target/bin/$program"
+    cp "$build/bin/$program" "$parts/bin"
   done
-  copy_libraries "$target/lib" "$target"/bin/*
+  copy_libraries "$parts/lib" "$parts"/bin/*
+  strip --strip-unneeded "$parts"/bin/* "$parts"/lib/*
+  # What tests read, where test_data_dir() of tests/support looks for it.
+  find tests/golden tests/cases -type f ! -name '*.cpp' ! -name '*.py' ! -path '*/.*' \
+    -exec cp --parents -t "$parts/test-data" '{}' +
+  tar -czf "$target/parts.tar.gz" -C "$parts" bin lib test-data
+  rm -rf "$parts"
   cp scripts/gpu_check.sh bench/compare_pytorch_cuda.py "$target"
   [[ ! -e $build/ptxas.json ]] || cp "$build/ptxas.json" "$target"
   size=$(du -sm --apparent-size "$target" | cut -f 1)
@@ -188,33 +196,40 @@ run_training() {
   rm -rf "$output"
 }
 
-# The device's benchmarks have "cuda" in their names; those bound by memory report of_copy, their share of the bandwidth
-# of a copy on this card.
+# The device's benchmarks have "/cuda_" in their names and say themselves how often they run, about a minute in all.
+# Those bound by memory report of_copy, their share of the bandwidth of a copy on this card (above 1 where its L2 cache
+# holds what they move), convolutions and matrix products tflops.
 run_benchmarks() {
-  local program name
+  local program name result wanted
   mkdir -p "$results/bench"
   for program in "$root"/bin/bench_*; do
     name=${program##*/}
-    [[ -x $program && $name != bench_train_step && $name != bench_data_pipeline ]] || continue
-    ours 20 "$program" --benchmark_filter=cuda --benchmark_min_time=0.05 --benchmark_format=json \
-      >"$results/bench/$name.json" 2>/dev/null || true
+    [[ -x $program ]] || continue
+    case $name in bench_train_step | bench_data_pipeline | bench_all_reduce) continue ;; esac
+    ours 30 "$program" --benchmark_filter=/cuda_ --benchmark_format=json \
+      >"$results/bench/$name.json" 2>/dev/null || row "$name" "stopped or failed" ""
   done
   if ! command -v "$python" >/dev/null; then
     row "kernel benchmarks" "see $results/bench (no $python to read them)" ""
     return
   fi
-  while IFS=$'\t' read -r name share; do
-    row "$name" "$share of the copy bandwidth" "at least $copy_share"
-  done < <("$python" - "$results"/bench/*.json <<'PYTHON'
+  while IFS=$'\t' read -r name result wanted; do
+    row "$name" "$result" "$wanted"
+  done < <("$python" - "$copy_share" "$results"/bench/*.json <<'PYTHON'
 import json, sys
-for path in sys.argv[1:]:
+for path in sys.argv[2:]:
     try:
         entries = json.load(open(path))["benchmarks"]
     except (ValueError, KeyError):
-        continue
+        continue  # it has none for a device
     for entry in entries:
+        name = entry["name"].split("/iterations:")[0]
         if "of_copy" in entry:
-            print(f"{entry['name']}\t{entry['of_copy']:.2f}")
+            print(f"{name}\t{entry['of_copy']:.2f} of the copy bandwidth\tat least {sys.argv[1]}")
+        elif "tflops" in entry:
+            print(f"{name}\t{entry['tflops']:.1f} TFLOP/s\t")
+        elif entry.get("error_occurred"):
+            print(f"{name}\tfailed: {' '.join(entry['error_message'].split())[:60]}\t")
 PYTHON
   )
 }
@@ -257,7 +272,8 @@ check() {
     say "no NVIDIA GPU answers here (nvidia-smi is missing or finds none), so there is nothing to check" >&2
     exit 2
   fi
-  if [[ -d $here/bin ]]; then
+  if [[ -f $here/parts.tar.gz ]]; then
+    [[ -d $here/bin ]] || tar -xzf "$here/parts.tar.gz" -C "$here" || fail "$here/parts.tar.gz could not be unpacked"
     root=$here results=$here/results compare=$here/compare_pytorch_cuda.py
     tests=("$root"/bin/tests_*)
   else

@@ -4,7 +4,7 @@
 # Compiler and libraries; the last three are for tests and benchmarks.
 # shellcheck disable=SC2034  # used by the scripts that source this
 engine_packages=(g++ cmake ninja-build libdnnl-dev libboost-context-dev libjpeg-dev zlib1g-dev libssl-dev libprotobuf-dev protobuf-compiler
-  libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libstb-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libstb-dev libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev libbenchmark-dev)
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*"; }
 
