@@ -1,7 +1,11 @@
 // Parameters to and from the 16-bit types, and the bytes of a batch of pictures to float.
+// On a device: gradients and weights between float and the 16-bit types, and activations.
 
+#include "bench/support/device.h"
+#include "bench/support/device_shapes.h"
 #include "bench/support/numbers.h"
 #include "kernels/cast/cast.h"
+#include "kernels/cast/cast_cuda.h"
 
 namespace engine::bench {
 namespace {
@@ -22,6 +26,24 @@ const bool kRegistered[] = {
     register_cast<kernels::Half, float>("cast/half_to_float"),
     register_cast<uint8_t, float>("cast/byte_to_float"),
 };
+
+template <typename From, typename To>
+bool register_device_cast(const std::string& name, int64_t count) {
+  return register_device_benchmark(name, [=] {
+    return DeviceWork{
+        .enqueue = [=, x = device_memory(count * int64_t{sizeof(From)}),
+                    y = device_memory(count * int64_t{sizeof(To)})](
+                       cudaStream_t stream) { kernels::cast_cuda(x->as<From>(), y->as<To>(), count, stream); },
+        .bytes = count * int64_t{sizeof(From) + sizeof(To)}};
+  });
+}
+
+const bool kDevice = for_storage_types([]<typename T>(const std::string& type) {
+  register_device_cast<float, T>("cast/cuda_f32_to_" + type + "/parameters", kDeviceParameters);
+  if (sizeof(T) == 2) register_device_cast<T, float>("cast/cuda_" + type + "_to_f32/parameters", kDeviceParameters);
+  const Activation at = device_activations().front();
+  register_device_cast<float, T>("cast/cuda_f32_to_" + type + '/' + at.name(), at.elements());
+});
 
 }  // namespace
 }  // namespace engine::bench

@@ -1,19 +1,21 @@
-// A constant into the stem's activations at batch 256, FP16.
+// A constant into activations.
 
 #include "bench/support/device.h"
-#include "kernels/common/half.h"
+#include "bench/support/device_shapes.h"
 #include "kernels/fill/fill.h"
 
 namespace engine::bench {
 namespace {
 
-using kernels::Half;
-
-constexpr int64_t kCount = int64_t{256} * 112 * 112 * 64;
-
-const bool kFill = register_device_benchmark("fill/cuda_f16", kCount * 2, [] {
-  return
-      [y = device_memory(kCount * 2)](cudaStream_t stream) { kernels::fill_cuda(1.0F, y->as<Half>(), kCount, stream); };
+const bool kDevice = for_storage_types([]<typename T>(const std::string& type) {
+  for (const Activation& at : device_activations()) {
+    const int64_t count = at.elements(), bytes = count * int64_t{sizeof(T)};
+    register_device_benchmark("fill/cuda_" + type + '/' + at.name(), [=] {
+      return DeviceWork{.enqueue = [=, y = device_memory(bytes)](
+                                       cudaStream_t stream) { kernels::fill_cuda(1.0F, y->as<T>(), count, stream); },
+                        .bytes = bytes};
+    });
+  }
 });
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Matrix products of fully connected layers on the fast path: the classifiers of ResNet-50 (batch 16) and SimpleCNN
 // (batch 64), forward and backward, and square products. Counters as in conv2d_bench.
+// On a device: ResNet-50's classifier at batch 256 and SimpleCNN's at 64, and a large square.
 
 #include <benchmark/benchmark.h>
 
@@ -7,10 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "bench/support/device.h"
+#include "bench/support/device_shapes.h"
 #include "bench/support/machine.h"
 #include "bench/support/stopwatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/matmul/matmul_device.h"
 
 namespace engine::bench {
 namespace {
@@ -54,6 +58,54 @@ const bool kRegistered = [] {
   }
   return true;
 }();
+
+template <typename T>
+void register_device_linear(const std::string& type, const std::string& where, const kernels::LinearShape& shape) {
+  struct Memory {
+    kernels::LinearShape shape;
+    int64_t bytes = int64_t{sizeof(T)};
+    DeviceMemory x = device_memory(shape.batch * shape.in * bytes), y = device_memory(shape.batch * shape.out * bytes),
+                 weight = device_memory(shape.out * shape.in * bytes),
+                 workspace = device_memory(kernels::linear_device_workspace_bytes());
+    kernels::LinearDevice layer{.shape = shape, .type = kElementType<T>, .workspace = workspace->as<void>()};
+  };
+  const double flops = 2.0 * static_cast<double>(shape.batch * shape.in * shape.out);
+  const std::string name = "/cuda_" + type + '/' + where;
+  register_device_benchmark("matmul_forward" + name, [=] {
+    return DeviceWork{.enqueue =
+                          [m = Memory{shape}](cudaStream_t stream) {
+                            kernels::linear_forward_device(m.layer, m.x->template as<void>(),
+                                                           m.weight->template as<void>(), nullptr,
+                                                           m.y->template as<void>(), stream);
+                          },
+                      .flops = flops};
+  });
+  register_device_benchmark("matmul_backward_data" + name, [=] {
+    return DeviceWork{.enqueue =
+                          [m = Memory{shape}](cudaStream_t stream) {
+                            kernels::linear_backward_data_device(m.layer, m.y->template as<void>(),
+                                                                 m.weight->template as<void>(),
+                                                                 m.x->template as<void>(), stream);
+                          },
+                      .flops = flops};
+  });
+  register_device_benchmark("matmul_backward_weights" + name, [=] {
+    return DeviceWork{.enqueue =
+                          [m = Memory{shape}](cudaStream_t stream) {
+                            kernels::linear_backward_weights_device(m.layer, m.x->template as<void>(),
+                                                                    m.y->template as<void>(),
+                                                                    m.weight->template as<void>(), stream);
+                          },
+                      .flops = flops};
+  });
+}
+
+const bool kDevice = for_storage_types([]<typename T>(const std::string& type) {
+  const int64_t side = device_extent(4096, 64);
+  register_device_linear<T>(type, "resnet50", {.batch = device_extent(256, 4), .in = 2048, .out = 1000});
+  register_device_linear<T>(type, "simple_cnn", {.batch = device_extent(64, 4), .in = 21632, .out = 10});
+  register_device_linear<T>(type, "square_" + std::to_string(side), {.batch = side, .in = side, .out = side});
+});
 
 }  // namespace
 }  // namespace engine::bench

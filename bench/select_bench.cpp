@@ -20,25 +20,26 @@ struct Kept {
     const KeptBuffer buffer{live->as<void>(), kept->as<void>(), kBytes};
     const std::vector<KeptBuffer> cut = kernels::kept_parts(std::span(&buffer, 1));
     parts = static_cast<int>(cut.size());
-    table = device_memory(static_cast<int64_t>(cut.size() * sizeof(KeptBuffer)));
-    kernels::check_cuda(
-        cudaMemcpy(table->as<void>(), cut.data(), cut.size() * sizeof(KeptBuffer), cudaMemcpyHostToDevice),
-        "cudaMemcpy");
+    table = device_copy_of(cut);
   }
 };
 
-const bool kKeep = register_device_benchmark("select/cuda_keep", 2 * kBytes, [] {
-  return [kept = std::make_shared<Kept>()](cudaStream_t stream) {
-    kernels::keep_cuda(kept->table->as<KeptBuffer>(), kept->parts, stream);
-  };
+const bool kKeep = register_device_benchmark("select_keep/cuda_f32", [] {
+  return DeviceWork{.enqueue =
+                        [kept = std::make_shared<Kept>()](cudaStream_t stream) {
+                          kernels::keep_cuda(kept->table->as<KeptBuffer>(), kept->parts, kBytes, stream);
+                        },
+                    .bytes = 2 * kBytes};
 });
 
 // The state is zeros: not applied, so that everything is copied.
-const bool kRestore = register_device_benchmark("select/cuda_restore", 2 * kBytes, [] {
-  return [kept = std::make_shared<Kept>()](cudaStream_t stream) {
-    kernels::restore_if_skipped_cuda(kept->state->as<kernels::StepState>(), kept->table->as<KeptBuffer>(), kept->parts,
-                                     stream);
-  };
+const bool kRestore = register_device_benchmark("select_restore/cuda_f32", [] {
+  return DeviceWork{.enqueue =
+                        [kept = std::make_shared<Kept>()](cudaStream_t stream) {
+                          kernels::restore_if_skipped_cuda(kept->state->as<kernels::StepState>(),
+                                                           kept->table->as<KeptBuffer>(), kept->parts, kBytes, stream);
+                        },
+                    .bytes = 2 * kBytes};
 });
 
 }  // namespace

@@ -22,6 +22,17 @@ void set_emulated_schedule(uint64_t seed) {
   emulator::configure(settings);
 }
 
+void set_emulated_memory(int64_t bytes) {
+  emulator::Settings settings = emulator::settings();
+  settings.memory_bytes = static_cast<size_t>(bytes);
+  emulator::configure(settings);
+}
+
+uint64_t emulated_work() {
+  const emulator::Counters counters = emulator::counters();
+  return counters.kernels + counters.libraries;
+}
+
 void start_kernel_check() {
   if constexpr (kWatchable) emulator::enable_checker();
 }

@@ -27,4 +27,19 @@ struct Adam {
 template <typename T>
 void adam_step_cpu(const Adam& spec, T* w, const T* grad, T* exp_avg, T* exp_avg_sq, int64_t count);
 
+/// Gradients of 16 bits, and a copy of the weights in their type. G: Half or BFloat16. All [count], no aliasing.
+template <typename G>
+struct AdamNarrow {
+  float* w = nullptr;  // updated
+  const G* grad = nullptr;
+  float* exp_avg = nullptr;     // updated
+  float* exp_avg_sq = nullptr;  // updated
+  G* copy = nullptr;            // overwritten with the new weights, rounded
+  int64_t count = 0;
+};
+
+/// The same update in float, one pass over memory.
+template <typename G>
+void adam_step_cpu(const Adam& spec, const AdamNarrow<G>& parameters);
+
 }  // namespace engine::kernels

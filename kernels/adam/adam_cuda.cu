@@ -79,8 +79,11 @@ void adam_step_cuda(const AdamUpdate<G, C>& update, cudaStream_t stream) {
                                 .gain2 = static_cast<float>(1 - update.beta2),
                                 .eps = static_cast<float>(update.eps),
                                 .decoupled = update.decoupled};
-  launch<adam_step_kernel<G, C>>({.grid = static_cast<unsigned>(update.chunk_count), .block = kChunkThreads}, stream,
-                                 update, constants);
+  const int64_t copied = update.compute_copy != nullptr ? sizeof(C) : 0;
+  launch<adam_step_kernel<G, C>>({.grid = static_cast<unsigned>(update.chunk_count),
+                                  .block = kChunkThreads,
+                                  .bytes = update.elements * (24 + int64_t{sizeof(G)} + copied)},
+                                 stream, update, constants);
 }
 
 template void adam_step_cuda(const AdamUpdate<float, float>&, cudaStream_t);

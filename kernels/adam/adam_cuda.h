@@ -24,6 +24,7 @@ struct AdamUpdate {
   double beta2 = 0.999;
   double eps = 1e-8;
   bool decoupled = false;  // AdamW
+  int64_t elements = 0;    // of all chunks, for the kernel report alone
 };
 
 /// (G, C): (float, float), (Half, Half), (BFloat16, BFloat16), (float, Half), (float, BFloat16). Bytes an element: 24,

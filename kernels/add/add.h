@@ -1,5 +1,6 @@
 #pragma once
-// Sums of two tensors of the same shape, element by element. float and double; threaded.
+// Sums of two tensors of the same shape, element by element. float, double, Half and BFloat16 (summed in float,
+// rounded once); threaded.
 
 #include <cstdint>
 

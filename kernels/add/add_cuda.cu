@@ -16,9 +16,9 @@ template <typename T>
 void add_forward_cuda(const T* a, const T* b, T* y, int64_t count, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<T>;
   if (aligned_groups<kWidth>(a, b, y)) {
-    launch<add_forward_kernel<T, kWidth>>(map_shape(count, kWidth), stream, a, b, y, count);
+    launch<add_forward_kernel<T, kWidth>>(map_shape<T, T, T>(count, kWidth), stream, a, b, y, count);
   } else {
-    launch<add_forward_kernel<T, 1>>(map_shape(count, 1), stream, a, b, y, count);
+    launch<add_forward_kernel<T, 1>>(map_shape<T, T, T>(count, 1), stream, a, b, y, count);
   }
 }
 

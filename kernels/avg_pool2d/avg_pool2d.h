@@ -1,6 +1,7 @@
 #pragma once
 // Mean over windows of an NHWC tensor, and over whole pictures. Padding counts as zeros in the mean (PyTorch's default,
-// count_include_pad). float and double; threaded; results do not depend on the number of threads. No aliasing.
+// count_include_pad). float, double, Half and BFloat16 (summed in float, rounded once); threaded; results do not depend
+// on the number of threads. No aliasing.
 
 #include <cstdint>
 

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <vector>
 
 #include "kernels/avg_pool2d/avg_pool2d.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/storage_vec.h"
 
 namespace engine::kernels {
 namespace {
@@ -17,9 +19,38 @@ Range inside(int64_t out, int64_t stride, int64_t padding, int64_t kernel, int64
 }
 
 template <typename T>
-void scaled_add(const T* from, T* to, T scale, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] += from[i] * scale;
+void scaled_add(const T* from, Wide<T>* to, Wide<T> scale, int64_t count) {
+  if constexpr (kNarrow<T>) {
+    for_each_vector(
+        count, [=]<typename V>(int64_t i) { store_as(to + i, load_as<V>(to + i) + load_as<V>(from + i) * scale); });
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] += from[i] * scale;
+  }
 }
+
+// Sums that become `count` elements: the elements themselves, or floats that store() rounds into them.
+template <typename T>
+class Sums {
+ public:
+  explicit Sums(int64_t count) : count_(count), floats_(kNarrow<T> ? static_cast<size_t>(count) : 0) {}
+
+  Wide<T>* zeros(T* target) {
+    if constexpr (kNarrow<T>) {
+      std::fill(floats_.begin(), floats_.end(), 0.0F);
+      return floats_.data();
+    } else {
+      std::fill_n(target, count_, T{0});
+      return target;
+    }
+  }
+  void store(T* target) const {
+    if constexpr (kNarrow<T>) narrow(floats_.data(), target, count_);
+  }
+
+ private:
+  int64_t count_;
+  std::vector<float> floats_;
+};
 
 // Calls f(output pixel, input pixel), both as offsets of their channels within the picture, for all pairs.
 template <typename F>
@@ -40,13 +71,14 @@ void for_each_pair(const Pool2dShape& s, F&& f) {
 template <typename T>
 void avg_pool2d_forward_cpu(const Pool2dShape& shape, const T* x, T* y) {
   const int64_t in_size = shape.h * shape.w * shape.c, out_size = shape.out_h() * shape.out_w() * shape.c;
-  const T scale = T{1} / static_cast<T>(shape.kernel_h * shape.kernel_w);
+  const Wide<T> scale = Wide<T>{1} / static_cast<Wide<T>>(shape.kernel_h * shape.kernel_w);
   parallel_for(shape.n, pictures_a_thread(in_size), [=](int64_t begin, int64_t end) {
-    std::fill(y + begin * out_size, y + end * out_size, T{0});
+    Sums<T> sums(out_size);
     for (int64_t n = begin; n < end; ++n) {
-      for_each_pair(shape, [&](int64_t out, int64_t in) {
-        scaled_add(x + n * in_size + in, y + n * out_size + out, scale, shape.c);
-      });
+      Wide<T>* sum = sums.zeros(y + n * out_size);
+      for_each_pair(shape,
+                    [&](int64_t out, int64_t in) { scaled_add(x + n * in_size + in, sum + out, scale, shape.c); });
+      sums.store(y + n * out_size);
     }
   });
 }
@@ -54,47 +86,65 @@ void avg_pool2d_forward_cpu(const Pool2dShape& shape, const T* x, T* y) {
 template <typename T>
 void avg_pool2d_backward_cpu(const Pool2dShape& shape, const T* grad_y, T* grad_x) {
   const int64_t in_size = shape.h * shape.w * shape.c, out_size = shape.out_h() * shape.out_w() * shape.c;
-  const T scale = T{1} / static_cast<T>(shape.kernel_h * shape.kernel_w);
+  const Wide<T> scale = Wide<T>{1} / static_cast<Wide<T>>(shape.kernel_h * shape.kernel_w);
   parallel_for(shape.n, pictures_a_thread(in_size), [=](int64_t begin, int64_t end) {
-    std::fill(grad_x + begin * in_size, grad_x + end * in_size, T{0});
+    Sums<T> sums(in_size);
     for (int64_t n = begin; n < end; ++n) {
-      for_each_pair(shape, [&](int64_t out, int64_t in) {
-        scaled_add(grad_y + n * out_size + out, grad_x + n * in_size + in, scale, shape.c);
-      });
+      Wide<T>* sum = sums.zeros(grad_x + n * in_size);
+      for_each_pair(
+          shape, [&](int64_t out, int64_t in) { scaled_add(grad_y + n * out_size + out, sum + in, scale, shape.c); });
+      sums.store(grad_x + n * in_size);
     }
   });
 }
 
 template <typename T>
 void global_avg_pool_forward_cpu(const T* x, T* y, int64_t n, int64_t spatial, int64_t c) {
-  const T scale = T{1} / static_cast<T>(spatial);
+  const Wide<T> scale = Wide<T>{1} / static_cast<Wide<T>>(spatial);
   parallel_for(n, pictures_a_thread(spatial * c), [=](int64_t begin, int64_t end) {
-    std::fill(y + begin * c, y + end * c, T{0});
-    for (int64_t row = begin * spatial; row < end * spatial; ++row) {
-      scaled_add(x + row * c, y + row / spatial * c, T{1}, c);
+    Sums<T> sums(c);
+    for (int64_t picture = begin; picture < end; ++picture) {
+      Wide<T>* sum = sums.zeros(y + picture * c);
+      for (int64_t row = picture * spatial; row < (picture + 1) * spatial; ++row) {
+        scaled_add(x + row * c, sum, Wide<T>{1}, c);
+      }
+      for (int64_t i = 0; i < c; ++i) sum[i] *= scale;
+      sums.store(y + picture * c);
     }
-    for (int64_t i = begin * c; i < end * c; ++i) y[i] *= scale;
   });
 }
 
 template <typename T>
 void global_avg_pool_backward_cpu(const T* grad_y, T* grad_x, int64_t n, int64_t spatial, int64_t c) {
-  const T scale = T{1} / static_cast<T>(spatial);
+  const Wide<T> scale = Wide<T>{1} / static_cast<Wide<T>>(spatial);
   parallel_for(n, pictures_a_thread(spatial * c), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin * spatial; row < end * spatial; ++row) {
       const T* from = grad_y + row / spatial * c;
-      for (int64_t i = 0; i < c; ++i) grad_x[row * c + i] = from[i] * scale;
+      T* to = grad_x + row * c;
+      if constexpr (kNarrow<T>) {
+        for_each_vector(c, [=]<typename V>(int64_t i) { store_as(to + i, load_as<V>(from + i) * scale); });
+      } else {
+        for (int64_t i = 0; i < c; ++i) to[i] = from[i] * scale;
+      }
     }
   });
 }
 
 template void avg_pool2d_forward_cpu(const Pool2dShape&, const float*, float*);
 template void avg_pool2d_forward_cpu(const Pool2dShape&, const double*, double*);
+template void avg_pool2d_forward_cpu(const Pool2dShape&, const Half*, Half*);
+template void avg_pool2d_forward_cpu(const Pool2dShape&, const BFloat16*, BFloat16*);
 template void avg_pool2d_backward_cpu(const Pool2dShape&, const float*, float*);
 template void avg_pool2d_backward_cpu(const Pool2dShape&, const double*, double*);
+template void avg_pool2d_backward_cpu(const Pool2dShape&, const Half*, Half*);
+template void avg_pool2d_backward_cpu(const Pool2dShape&, const BFloat16*, BFloat16*);
 template void global_avg_pool_forward_cpu(const float*, float*, int64_t, int64_t, int64_t);
 template void global_avg_pool_forward_cpu(const double*, double*, int64_t, int64_t, int64_t);
+template void global_avg_pool_forward_cpu(const Half*, Half*, int64_t, int64_t, int64_t);
+template void global_avg_pool_forward_cpu(const BFloat16*, BFloat16*, int64_t, int64_t, int64_t);
 template void global_avg_pool_backward_cpu(const float*, float*, int64_t, int64_t, int64_t);
 template void global_avg_pool_backward_cpu(const double*, double*, int64_t, int64_t, int64_t);
+template void global_avg_pool_backward_cpu(const Half*, Half*, int64_t, int64_t, int64_t);
+template void global_avg_pool_backward_cpu(const BFloat16*, BFloat16*, int64_t, int64_t, int64_t);
 
 }  // namespace engine::kernels

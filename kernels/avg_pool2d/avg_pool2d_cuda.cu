@@ -69,7 +69,7 @@ template <typename T, int kWidth>
 __global__ void global_avg_pool_backward_kernel(const T* grad_y, T* grad_x, int64_t pictures, int64_t spatial,
                                                 ColumnLayout layout) {
   const int64_t group = layout.group(blockIdx.x), channels = layout.columns(kWidth);
-  if (!layout.has(group)) return;
+  if (!layout.has(group) || layout.row() >= spatial) return;
   const float scale = 1.0F / static_cast<float>(spatial);
   for (int64_t picture = blockIdx.y; picture < pictures; picture += gridDim.y) {
     Values<kWidth> values = load_values<kWidth>(grad_y + picture * channels + group * kWidth);
@@ -86,19 +86,22 @@ float window_scale(const Pool2dShape& shape) { return 1.0F / static_cast<float>(
 template <typename T, int kWidth>
 void forward(const Pool2dShape& shape, const T* x, T* y, cudaStream_t stream) {
   const PoolPlan plan(shape, kWidth);
-  launch<avg_pool2d_forward_kernel<T, kWidth>>(plan.shape(plan.out_size / kWidth), stream, plan, window_scale(shape), x,
-                                               y);
+  launch<avg_pool2d_forward_kernel<T, kWidth>>(plan.shape(plan.out_size / kWidth, sizeof(T), sizeof(T)), stream, plan,
+                                               window_scale(shape), x, y);
 }
 
 template <typename T, int kWidth>
 void backward(const Pool2dShape& shape, const T* grad_y, T* grad_x, cudaStream_t stream) {
   const PoolPlan plan(shape, kWidth);
-  launch<avg_pool2d_backward_kernel<T, kWidth>>(plan.shape(plan.in_size / kWidth), stream, plan, window_scale(shape),
-                                                grad_y, grad_x);
+  launch<avg_pool2d_backward_kernel<T, kWidth>>(plan.shape(plan.in_size / kWidth, sizeof(T), sizeof(T)), stream, plan,
+                                                window_scale(shape), grad_y, grad_x);
 }
 
-LaunchShape column_shape(const ColumnLayout& layout, int64_t pictures) {
-  return {.grid = {layout.tiles(), static_cast<unsigned>(std::min(pictures, kPoolPictures))}, .block = kColumnThreads};
+template <typename T>
+LaunchShape column_shape(const ColumnLayout& layout, int64_t pictures, int64_t spatial, int64_t channels) {
+  return {.grid = {layout.tiles(), static_cast<unsigned>(std::min(pictures, kPoolPictures))},
+          .block = kColumnThreads,
+          .bytes = pictures * (spatial + 1) * channels * int64_t{sizeof(T)}};
 }
 
 }  // namespace
@@ -128,10 +131,12 @@ void global_avg_pool_forward_cuda(const T* x, T* y, int64_t n, int64_t spatial, 
   constexpr int kWidth = kGroupWidth<T>;
   if (aligned_groups<kWidth>(x) && c % kWidth == 0) {
     const ColumnLayout layout(c, kWidth);
-    launch<global_avg_pool_forward_kernel<T, kWidth>>(column_shape(layout, n), stream, x, y, n, spatial, layout);
+    launch<global_avg_pool_forward_kernel<T, kWidth>>(column_shape<T>(layout, n, spatial, c), stream, x, y, n, spatial,
+                                                      layout);
   } else {
     const ColumnLayout layout(c, 1);
-    launch<global_avg_pool_forward_kernel<T, 1>>(column_shape(layout, n), stream, x, y, n, spatial, layout);
+    launch<global_avg_pool_forward_kernel<T, 1>>(column_shape<T>(layout, n, spatial, c), stream, x, y, n, spatial,
+                                                 layout);
   }
 }
 
@@ -141,11 +146,12 @@ void global_avg_pool_backward_cuda(const T* grad_y, T* grad_x, int64_t n, int64_
   constexpr int kWidth = kGroupWidth<T>;
   if (aligned_groups<kWidth>(grad_y, grad_x) && c % kWidth == 0) {
     const ColumnLayout layout(c, kWidth);
-    launch<global_avg_pool_backward_kernel<T, kWidth>>(column_shape(layout, n), stream, grad_y, grad_x, n, spatial,
-                                                       layout);
+    launch<global_avg_pool_backward_kernel<T, kWidth>>(column_shape<T>(layout, n, spatial, c), stream, grad_y, grad_x,
+                                                       n, spatial, layout);
   } else {
     const ColumnLayout layout(c, 1);
-    launch<global_avg_pool_backward_kernel<T, 1>>(column_shape(layout, n), stream, grad_y, grad_x, n, spatial, layout);
+    launch<global_avg_pool_backward_kernel<T, 1>>(column_shape<T>(layout, n, spatial, c), stream, grad_y, grad_x, n,
+                                                  spatial, layout);
   }
 }
 

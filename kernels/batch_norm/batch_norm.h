@@ -7,10 +7,13 @@
 // deviation: exact mean and squared deviations chunk by chunk, merged as in Chan, Golub and LeVeque (1983).
 //
 // `_cpu` is the reference; `_fast` is the same contract for float, threaded, bit-equal from run to run with the same
-// number of threads. The reference needs no workspace.
+// number of threads, and for Half and BFloat16: stored in 16 bits, computed in float and rounded once, with parameters,
+// statistics and sums in float (Wide). The reference needs no workspace.
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/common/wide.h"
 
 namespace engine::kernels {
 
@@ -24,48 +27,50 @@ struct BatchNormForward {
   double eps = 1e-5;
   double momentum = 0.1;
   bool relu = false;
-  const T* x = nullptr;         // [rows, channels]
-  const T* gamma = nullptr;     // [channels]
-  const T* beta = nullptr;      // [channels]
-  const T* residual = nullptr;  // [rows, channels], or null
-  T* y = nullptr;               // [rows, channels], overwritten; may be x or residual
-  T* running_mean = nullptr;    // [channels]; training: updated unless null; inference: read
-  T* running_var = nullptr;     // [channels]; likewise
-  T* saved_mean = nullptr;      // [channels]; training: overwritten; inference: not used
-  T* saved_invstd = nullptr;    // [channels]; 1 / sqrt(variance over n + eps); likewise
+  const T* x = nullptr;             // [rows, channels]
+  const Wide<T>* gamma = nullptr;   // [channels]
+  const Wide<T>* beta = nullptr;    // [channels]
+  const T* residual = nullptr;      // [rows, channels], or null
+  T* y = nullptr;                   // [rows, channels], overwritten; may be x or residual
+  Wide<T>* running_mean = nullptr;  // [channels]; training: updated unless null; inference: read
+  Wide<T>* running_var = nullptr;   // [channels]; likewise
+  Wide<T>* saved_mean = nullptr;    // [channels]; training: overwritten; inference: not used
+  Wide<T>* saved_invstd = nullptr;  // [channels]; 1 / sqrt(variance over n + eps); likewise
   std::byte* workspace = nullptr;
 };
 
 /// Training: normalises with the statistics of the batch.
 template <typename T>
 void batch_norm_forward_cpu(const BatchNormForward<T>& args);
-void batch_norm_forward_fast(const BatchNormForward<float>& args);
+template <typename T>
+void batch_norm_forward_fast(const BatchNormForward<T>& args);
 
 /// Evaluation: normalises with the running statistics, which stay as they are.
 template <typename T>
 void batch_norm_inference_cpu(const BatchNormForward<T>& args);
-void batch_norm_inference_fast(const BatchNormForward<float>& args);
+template <typename T>
+void batch_norm_inference_fast(const BatchNormForward<T>& args);
 
 template <typename T>
 struct BatchNormBackward {
   int64_t rows = 0;
   int64_t channels = 0;
-  double eps = 1e-5;               // inference_backward only
-  bool relu = false;               // the forward pass had it: gradient passes where not y <= 0 (so it passes at NaN)
-  const T* x = nullptr;            // [rows, channels], as given to the forward pass
-  const T* y = nullptr;            // [rows, channels], result of the forward pass; read only with relu. Null: the mask
-                                   // is computed again from x and beta, bit for bit, which saves reading a tensor and
-                                   // is allowed where there was no residual
-  const T* grad_y = nullptr;       // [rows, channels]
-  const T* gamma = nullptr;        // [channels]
-  const T* beta = nullptr;         // [channels]; read only where the mask is computed again
-  const T* mean = nullptr;         // [channels]; backward: saved_mean; inference_backward: running_mean
-  const T* invstd = nullptr;       // [channels]; backward: saved_invstd; inference_backward: null
-  const T* running_var = nullptr;  // [channels]; inference_backward only
-  T* grad_x = nullptr;             // [rows, channels], overwritten; null where it is not wanted
-  T* grad_residual = nullptr;      // [rows, channels], overwritten with the masked grad_y; null where not wanted
-  T* grad_gamma = nullptr;         // [channels], overwritten
-  T* grad_beta = nullptr;          // [channels], overwritten
+  double eps = 1e-5;                // inference_backward only
+  bool relu = false;                // the forward pass had it: gradient passes where not y <= 0 (so it passes at NaN)
+  const T* x = nullptr;             // [rows, channels], as given to the forward pass
+  const T* y = nullptr;             // [rows, channels], result of the forward pass; read only with relu. Null: the mask
+                                    // is computed again from x and beta, bit for bit, which saves reading a tensor and
+                                    // is allowed where there was no residual
+  const T* grad_y = nullptr;        // [rows, channels]
+  const Wide<T>* gamma = nullptr;   // [channels]
+  const Wide<T>* beta = nullptr;    // [channels]; read only where the mask is computed again
+  const Wide<T>* mean = nullptr;    // [channels]; backward: saved_mean; inference_backward: running_mean
+  const Wide<T>* invstd = nullptr;  // [channels]; backward: saved_invstd; inference_backward: null
+  const Wide<T>* running_var = nullptr;  // [channels]; inference_backward only
+  T* grad_x = nullptr;                   // [rows, channels], overwritten; null where it is not wanted
+  T* grad_residual = nullptr;            // [rows, channels], overwritten with the masked grad_y; null where not wanted
+  Wide<T>* grad_gamma = nullptr;         // [channels], overwritten
+  Wide<T>* grad_beta = nullptr;          // [channels], overwritten
   std::byte* workspace = nullptr;
 };
 // Aliasing in both backward functions: grad_x may be x, grad_y or y; grad_residual may be grad_y or y; grad_x and
@@ -75,11 +80,13 @@ struct BatchNormBackward {
 /// Gradient of the training pass: through the statistics of the batch, too.
 template <typename T>
 void batch_norm_backward_cpu(const BatchNormBackward<T>& args);
-void batch_norm_backward_fast(const BatchNormBackward<float>& args);
+template <typename T>
+void batch_norm_backward_fast(const BatchNormBackward<T>& args);
 
 /// Gradient of the evaluation pass: the running statistics are constants.
 template <typename T>
 void batch_norm_inference_backward_cpu(const BatchNormBackward<T>& args);
-void batch_norm_inference_backward_fast(const BatchNormBackward<float>& args);
+template <typename T>
+void batch_norm_inference_backward_fast(const BatchNormBackward<T>& args);
 
 }  // namespace engine::kernels

@@ -183,6 +183,25 @@ BackwardArgs<T> backward_args(const BatchNormBackwardCuda<T>& args, bool whole_n
           .offset = sums.coefficients + 2 * args.channels};
 }
 
+// Of the passes over tensors: both read x and its gradient, and the one that writes also writes.
+template <typename T>
+LaunchShape sums_shape(const BackwardArgs<T>& args, bool bits, bool writes) {
+  const ChannelTiles& tiles = args.tiles;
+  const int64_t results = writes ? (args.grad_x != nullptr) + (args.grad_residual != nullptr) : 0;
+  return {.grid = dim3(tiles.tiles, tiles.splits),
+          .block = kChannelBlock,
+          .bytes = tensor_bytes<T>(args.flat.elements, 2 + results, bits) +
+                   partial_sums_bytes(tiles.channels, tiles.splits)};
+}
+
+template <typename T>
+LaunchShape apply_shape(const BackwardArgs<T>& args, bool bits) {
+  const int64_t results = (args.grad_x != nullptr) + (args.grad_residual != nullptr);
+  return {.grid = blocks_for(args.flat.threads, kChannelBlock),
+          .block = kChannelBlock,
+          .bytes = tensor_bytes<T>(args.flat.elements, 2 + results, bits)};
+}
+
 template <typename T>
 FinishGradient finish_gradient(const BatchNormBackwardCuda<T>& args) {
   return {.count = args.rows,
@@ -210,12 +229,12 @@ void batch_norm_backward_cuda(const BatchNormBackwardCuda<T>& args, cudaStream_t
     apply.norm.gamma = coefficients;
     apply.norm.invstd = apply.norm.var = nullptr;
     with_mask(args, [&](auto mask) {
-      launch<batch_norm_backward_sums_kernel<T, packed.value, mask.value, false>>(
-          {.grid = dim3(tiles.tiles, tiles.splits), .block = kChannelBlock}, stream, sums);
+      constexpr bool kBits = mask.value == ReluMask::bits;
+      launch<batch_norm_backward_sums_kernel<T, packed.value, mask.value, false>>(sums_shape(sums, kBits, false),
+                                                                                  stream, sums);
       finish_channel_sums(sums.partial, tiles.splits, args.channels, finish, stream);
       if (args.grad_x == nullptr && args.grad_residual == nullptr) return;
-      launch<batch_norm_backward_apply_kernel<T, packed.value, mask.value>>(
-          {.grid = blocks_for(apply.flat.threads, kChannelBlock), .block = kChannelBlock}, stream, apply);
+      launch<batch_norm_backward_apply_kernel<T, packed.value, mask.value>>(apply_shape(apply, kBits), stream, apply);
     });
   });
 }
@@ -227,7 +246,7 @@ void batch_norm_inference_backward_cuda(const BatchNormBackwardCuda<T>& args, cu
     const ChannelTiles& tiles = device.tiles;
     with_mask(args, [&](auto mask) {
       launch<batch_norm_backward_sums_kernel<T, packed.value, mask.value, true>>(
-          {.grid = dim3(tiles.tiles, tiles.splits), .block = kChannelBlock}, stream, device);
+          sums_shape(device, mask.value == ReluMask::bits, true), stream, device);
     });
     finish_channel_sums(device.partial, tiles.splits, args.channels, finish_gradient(args), stream);
   });
@@ -249,8 +268,8 @@ void batch_norm_backward_apply_cuda(const BatchNormBackwardApplyCuda<T>& args, c
                                  .partial = nullptr,
                                  .x_scale = args.x_scale,
                                  .offset = args.offset};
-    launch<batch_norm_backward_apply_kernel<T, packed.value, ReluMask::none>>(
-        {.grid = blocks_for(device.flat.threads, kChannelBlock), .block = kChannelBlock}, stream, device);
+    launch<batch_norm_backward_apply_kernel<T, packed.value, ReluMask::none>>(apply_shape(device, false), stream,
+                                                                              device);
   });
 }
 

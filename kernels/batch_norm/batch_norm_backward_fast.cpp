@@ -3,6 +3,7 @@
 #include "kernels/batch_norm/pieces.h"
 #include "kernels/batch_norm/workspace.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/storage_vec.h"
 #include "kernels/common/stream.h"
 
 namespace engine::kernels {
@@ -10,15 +11,18 @@ namespace {
 
 enum class Mask { none, from_y, recomputed };
 
-template <Mask kMask>
-inline float masked(const BatchNormBackward<float>& args, const BatchNormCoefficients& k, int64_t at, int64_t i) {
-  if constexpr (kMask == Mask::none) return args.grad_y[at];
-  if constexpr (kMask == Mask::from_y) return args.y[at] <= 0 ? 0.0F : args.grad_y[at];
-  return normalise(args.x[at], k.mean[i], k.scale[i], args.beta[i]) <= 0 ? 0.0F : args.grad_y[at];
+template <Mask kMask, typename V, typename T>
+inline V masked(const BatchNormBackward<T>& args, const BatchNormCoefficients& k, int64_t at, int64_t i) {
+  const V grad_y = load_as<V>(args.grad_y + at);
+  if constexpr (kMask == Mask::none) return grad_y;
+  if constexpr (kMask == Mask::from_y) return load_as<V>(args.y + at) <= 0 ? V{} : grad_y;
+  const V z =
+      normalise(load_as<V>(args.x + at), load_as<V>(k.mean + i), load_as<V>(k.scale + i), load_as<V>(args.beta + i));
+  return z <= 0 ? V{} : grad_y;
 }
 
-template <Mask kMask>
-void prefetch_inputs(const BatchNormBackward<float>& args, int64_t first, int64_t count) {
+template <Mask kMask, typename T>
+void prefetch_inputs(const BatchNormBackward<T>& args, int64_t first, int64_t count) {
   prefetch_ahead(args.x + first, count);
   prefetch_ahead(args.grad_y + first, count);
   if constexpr (kMask == Mask::from_y) prefetch_ahead(args.y + first, count);
@@ -26,10 +30,10 @@ void prefetch_inputs(const BatchNormBackward<float>& args, int64_t first, int64_
 
 // sum += g and dot += g * (x - mean) over the rows, in float within a chunk, in double across chunks. The masked
 // gradient is stored where the residual wants it, which saves the second pass the mask.
-template <Mask kMask, bool kStore>
-void reduce(const BatchNormBackward<float>& given, const BatchNormCoefficients& k, const BatchNormWorkspace& workspace,
+template <Mask kMask, bool kStore, typename T>
+void reduce(const BatchNormBackward<T>& given, const BatchNormCoefficients& k, const BatchNormWorkspace& workspace,
             int64_t part) {
-  const BatchNormBackward<float> args = given;
+  const BatchNormBackward<T> args = given;
   const int64_t c = args.channels, step = chunk_rows(c);
   const float* mean = k.mean;
   double *sum = workspace.sums(part, 0), *dot = workspace.sums(part, 1);
@@ -43,14 +47,13 @@ void reduce(const BatchNormBackward<float>& given, const BatchNormCoefficients& 
     const int64_t end = std::min(begin + step, rows.end);
     for (int64_t row = begin; row < end; ++row) {
       prefetch_inputs<kMask>(args, row * c, c);
-#pragma omp simd
-      for (int64_t i = 0; i < c; ++i) {
+      for_each_vector(c, [=]<typename V>(int64_t i) {
         const int64_t at = row * c + i;
-        const float g = masked<kMask>(args, k, at, i);
-        chunk_sum[i] += g;
-        chunk_dot[i] += g * (args.x[at] - mean[i]);
-        if constexpr (kStore) args.grad_residual[at] = g;
-      }
+        const V g = masked<kMask, V>(args, k, at, i), x = load_as<V>(args.x + at);
+        store_as(chunk_sum + i, load_as<V>(chunk_sum + i) + g);
+        store_as(chunk_dot + i, load_as<V>(chunk_dot + i) + g * (x - load_as<V>(mean + i)));
+        if constexpr (kStore) store_as(args.grad_residual + at, g);
+      });
     }
 #pragma omp simd
     for (int64_t i = 0; i < c; ++i) {
@@ -60,50 +63,56 @@ void reduce(const BatchNormBackward<float>& given, const BatchNormCoefficients& 
   }
 }
 
-template <Mask kMask, bool kTraining>
-void apply(const BatchNormBackward<float>& given, const BatchNormCoefficients& given_k, Range rows) {
-  const BatchNormBackward<float> args = given;
+template <Mask kMask, bool kTraining, typename T>
+void apply(const BatchNormBackward<T>& given, const BatchNormCoefficients& given_k, Range rows) {
+  const BatchNormBackward<T> args = given;
   const BatchNormCoefficients k = given_k;
   const int64_t c = args.channels;
   const bool in_place = args.grad_x == args.x || args.grad_x == args.grad_y || args.grad_x == args.y;
   const bool past_cache = streams(args.grad_x, c, args.rows * c) && !in_place;
   for_each_piece_backwards(rows, c, [=](int64_t first, int64_t channel, int64_t width) {
     StreamBuffer buffer(args.grad_x + first, past_cache);
-    float* grad_x = buffer.data();
+    T* grad_x = buffer.data();
     prefetch_inputs<kMask>(args, first, width);
-#pragma omp simd
-    for (int64_t j = 0; j < width; ++j) {
+    for_each_vector(width, [=]<typename V>(int64_t j) {
       const int64_t at = first + j, i = channel + j;
-      const float g = masked<kMask>(args, k, at, i);
-      grad_x[j] = kTraining ? g * k.scale[i] + ((args.x[at] - k.mean[i]) * k.slope[i] + k.offset[i]) : g * k.scale[i];
-    }
+      const V g = masked<kMask, V>(args, k, at, i), scale = load_as<V>(k.scale + i);
+      if constexpr (kTraining) {
+        const V centred = load_as<V>(args.x + at) - load_as<V>(k.mean + i);
+        store_as(grad_x + j, g * scale + (centred * load_as<V>(k.slope + i) + load_as<V>(k.offset + i)));
+      } else {
+        store_as(grad_x + j, g * scale);
+      }
+    });
     buffer.flush(width);
   });
   stream_fence();
 }
 
-Mask mask_of(const BatchNormBackward<float>& args) {
+template <typename T>
+Mask mask_of(const BatchNormBackward<T>& args) {
   return !args.relu ? Mask::none : args.y != nullptr ? Mask::from_y : Mask::recomputed;
 }
 
-using Reduce = void (*)(const BatchNormBackward<float>&, const BatchNormCoefficients&, const BatchNormWorkspace&,
-                        int64_t);
-using Apply = void (*)(const BatchNormBackward<float>&, const BatchNormCoefficients&, Range);
+template <typename T>
+using Reduce = void (*)(const BatchNormBackward<T>&, const BatchNormCoefficients&, const BatchNormWorkspace&, int64_t);
+template <typename T>
+using Apply = void (*)(const BatchNormBackward<T>&, const BatchNormCoefficients&, Range);
 
-template <bool kStore>
-Reduce choose_reduce(Mask mask) {
-  if (mask == Mask::none) return reduce<Mask::none, kStore>;
-  return mask == Mask::from_y ? reduce<Mask::from_y, kStore> : reduce<Mask::recomputed, kStore>;
+template <bool kStore, typename T>
+Reduce<T> choose_reduce(Mask mask) {
+  if (mask == Mask::none) return reduce<Mask::none, kStore, T>;
+  return mask == Mask::from_y ? reduce<Mask::from_y, kStore, T> : reduce<Mask::recomputed, kStore, T>;
 }
 
-template <bool kTraining>
-Apply choose_apply(Mask mask) {
-  if (mask == Mask::none) return apply<Mask::none, kTraining>;
-  return mask == Mask::from_y ? apply<Mask::from_y, kTraining> : apply<Mask::recomputed, kTraining>;
+template <bool kTraining, typename T>
+Apply<T> choose_apply(Mask mask) {
+  if (mask == Mask::none) return apply<Mask::none, kTraining, T>;
+  return mask == Mask::from_y ? apply<Mask::from_y, kTraining, T> : apply<Mask::recomputed, kTraining, T>;
 }
 
-template <bool kTraining>
-void backward(BatchNormBackward<float> args) {
+template <bool kTraining, typename T>
+void backward(BatchNormBackward<T> args) {
   const BatchNormWorkspace workspace(args.workspace, args.rows, args.channels);
   const BatchNormCoefficients k{args.mean, workspace.shared(0), workspace.shared(1), workspace.shared(2)};
   float* invstd = workspace.shared(3);
@@ -113,7 +122,7 @@ void backward(BatchNormBackward<float> args) {
   }
   Mask mask = mask_of(args);
   const bool store = args.grad_residual != nullptr && (args.relu || args.grad_residual != args.grad_y);
-  const Reduce reduce_part = store ? choose_reduce<true>(mask) : choose_reduce<false>(mask);
+  const Reduce<T> reduce_part = store ? choose_reduce<true, T>(mask) : choose_reduce<false, T>(mask);
   workspace.for_each_part([&](int64_t part, Range) { reduce_part(args, k, workspace, part); });
   finish_sums(args, workspace, invstd, k);
   if (args.grad_x == nullptr) return;
@@ -121,14 +130,27 @@ void backward(BatchNormBackward<float> args) {
     args.grad_y = args.grad_residual;
     mask = Mask::none;
   }
-  const Apply apply_rows = choose_apply<kTraining>(mask);
+  const Apply<T> apply_rows = choose_apply<kTraining, T>(mask);
   workspace.for_each_part([&](int64_t, Range rows) { apply_rows(args, k, rows); });
 }
 
 }  // namespace
 
-void batch_norm_backward_fast(const BatchNormBackward<float>& args) { backward<true>(args); }
+template <typename T>
+void batch_norm_backward_fast(const BatchNormBackward<T>& args) {
+  backward<true>(args);
+}
 
-void batch_norm_inference_backward_fast(const BatchNormBackward<float>& args) { backward<false>(args); }
+template <typename T>
+void batch_norm_inference_backward_fast(const BatchNormBackward<T>& args) {
+  backward<false>(args);
+}
+
+template void batch_norm_backward_fast(const BatchNormBackward<float>&);
+template void batch_norm_backward_fast(const BatchNormBackward<Half>&);
+template void batch_norm_backward_fast(const BatchNormBackward<BFloat16>&);
+template void batch_norm_inference_backward_fast(const BatchNormBackward<float>&);
+template void batch_norm_inference_backward_fast(const BatchNormBackward<Half>&);
+template void batch_norm_inference_backward_fast(const BatchNormBackward<BFloat16>&);
 
 }  // namespace engine::kernels

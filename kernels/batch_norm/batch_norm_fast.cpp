@@ -5,36 +5,39 @@
 #include "kernels/batch_norm/pieces.h"
 #include "kernels/batch_norm/workspace.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/storage_vec.h"
 #include "kernels/common/stream.h"
 
 namespace engine::kernels {
 namespace {
 
-template <bool kResidual, bool kRelu>
-void apply(const BatchNormForward<float>& args, const float* mean, const float* scale, Range rows) {
+template <bool kResidual, bool kRelu, typename T>
+void apply_form(const BatchNormForward<T>& args, const float* mean, const float* scale, Range rows) {
   const int64_t c = args.channels;
-  const float *beta = args.beta, *x = args.x, *residual = args.residual;
+  const float* beta = args.beta;
+  const T *x = args.x, *residual = args.residual;
   const bool past_cache = streams(args.y, c, args.rows * c) && args.y != x && args.y != residual;
   for_each_piece_backwards(rows, c, [=](int64_t first, int64_t channel, int64_t width) {
     StreamBuffer buffer(args.y + first, past_cache);
-    float* y = buffer.data();
+    T* y = buffer.data();
     const float *mean_c = mean + channel, *scale_c = scale + channel, *beta_c = beta + channel;
     prefetch_ahead(x + first, width);
     if constexpr (kResidual) prefetch_ahead(residual + first, width);
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      float z = normalise(x[first + i], mean_c[i], scale_c[i], beta_c[i]);
-      if constexpr (kResidual) z += residual[first + i];
-      y[i] = kRelu ? rectify(z) : z;
-    }
+    for_each_vector(width, [=]<typename V>(int64_t i) {
+      V z =
+          normalise(load_as<V>(x + first + i), load_as<V>(mean_c + i), load_as<V>(scale_c + i), load_as<V>(beta_c + i));
+      if constexpr (kResidual) z += load_as<V>(residual + first + i);
+      store_as(y + i, kRelu ? rectify(z) : z);
+    });
     buffer.flush(width);
   });
   stream_fence();
 }
 
-void apply(const BatchNormForward<float>& args, const float* mean, const float* scale, Range rows) {
-  const auto chosen = args.residual != nullptr ? (args.relu ? apply<true, true> : apply<true, false>)
-                                               : (args.relu ? apply<false, true> : apply<false, false>);
+template <typename T>
+void apply(const BatchNormForward<T>& args, const float* mean, const float* scale, Range rows) {
+  const auto chosen = args.residual != nullptr ? (args.relu ? apply_form<true, true, T> : apply_form<true, false, T>)
+                                               : (args.relu ? apply_form<false, true, T> : apply_form<false, false, T>);
   chosen(args, mean, scale, rows);
 }
 
@@ -42,7 +45,8 @@ void apply(const BatchNormForward<float>& args, const float* mean, const float* 
 
 int64_t batch_norm_workspace_bytes(int64_t channels) { return BatchNormWorkspace::bytes(channels); }
 
-void batch_norm_forward_fast(const BatchNormForward<float>& args) {
+template <typename T>
+void batch_norm_forward_fast(const BatchNormForward<T>& args) {
   assert(args.rows >= 2);
   const BatchNormWorkspace workspace(args.workspace, args.rows, args.channels);
   float* scale = workspace.shared(0);
@@ -50,7 +54,8 @@ void batch_norm_forward_fast(const BatchNormForward<float>& args) {
   workspace.for_each_part([&](int64_t, Range rows) { apply(args, args.saved_mean, scale, rows); });
 }
 
-void batch_norm_inference_fast(const BatchNormForward<float>& args) {
+template <typename T>
+void batch_norm_inference_fast(const BatchNormForward<T>& args) {
   const BatchNormWorkspace workspace(args.workspace, args.rows, args.channels);
   float* scale = workspace.shared(0);
   for (int64_t i = 0; i < args.channels; ++i) {
@@ -58,5 +63,12 @@ void batch_norm_inference_fast(const BatchNormForward<float>& args) {
   }
   workspace.for_each_part([&](int64_t, Range rows) { apply(args, args.running_mean, scale, rows); });
 }
+
+template void batch_norm_forward_fast(const BatchNormForward<float>&);
+template void batch_norm_forward_fast(const BatchNormForward<Half>&);
+template void batch_norm_forward_fast(const BatchNormForward<BFloat16>&);
+template void batch_norm_inference_fast(const BatchNormForward<float>&);
+template void batch_norm_inference_fast(const BatchNormForward<Half>&);
+template void batch_norm_inference_fast(const BatchNormForward<BFloat16>&);
 
 }  // namespace engine::kernels

@@ -92,7 +92,10 @@ void apply(ApplyArgs<T> args, int64_t rows, cudaStream_t stream) {
       args.channels, {args.x, args.residual, args.y, a.mean, a.gamma, a.beta, a.invstd, a.var, b.gamma, b.beta});
   with_constant(packs, [&](auto packed) {
     args.flat = flat_rows(rows, args.channels, kChannelWidth<T, packed.value>);
-    const LaunchShape shape{.grid = blocks_for(args.flat.threads, kChannelBlock), .block = kChannelBlock};
+    const int64_t tensors = args.residual != nullptr ? 3 : 2;
+    const LaunchShape shape{.grid = blocks_for(args.flat.threads, kChannelBlock),
+                            .block = kChannelBlock,
+                            .bytes = tensor_bytes<T>(args.flat.elements, tensors, args.mask != nullptr)};
     if (args.residual == nullptr) {
       launch<batch_norm_apply_kernel<T, packed.value, Residual::none>>(shape, stream, args);
     } else if (b.gamma == nullptr) {

@@ -9,8 +9,22 @@ namespace {
 
 __device__ int64_t own_channel() { return static_cast<int64_t>(blockIdx.x) * kChannelBlock + threadIdx.x; }
 
-LaunchShape one_thread_each(int64_t channels) {
-  return {.grid = blocks_for(channels, kChannelBlock), .block = kChannelBlock};
+LaunchShape one_thread_each(int64_t channels, int64_t bytes_each) {
+  return {.grid = blocks_for(channels, kChannelBlock), .block = kChannelBlock, .bytes = channels * bytes_each};
+}
+
+/// A vector's bytes a channel; 0 for null.
+template <typename V>
+int64_t vector_bytes(const V* p) {
+  return p != nullptr ? sizeof(V) : 0;
+}
+
+/// Of what both finalize functions write and of gamma and beta.
+template <typename T>
+int64_t affine_bytes(const BatchNormFinalizeCuda<T>& args) {
+  return vector_bytes(args.gamma) + vector_bytes(args.beta) + vector_bytes(args.saved_mean) +
+         vector_bytes(args.saved_invstd) + vector_bytes(args.scale) + vector_bytes(args.bias) +
+         vector_bytes(args.stored_scale) + vector_bytes(args.stored_bias);
 }
 
 template <typename T>
@@ -63,12 +77,15 @@ __global__ void __launch_bounds__(kChannelBlock)
 
 template <typename T>
 void batch_norm_finalize_cuda(const BatchNormFinalizeCuda<T>& args, cudaStream_t stream) {
-  launch<batch_norm_finalize_kernel<T>>(one_thread_each(args.channels), stream, args);
+  const int64_t running = 2 * (vector_bytes(args.running_mean) + vector_bytes(args.running_var));
+  const int64_t bytes = affine_bytes(args) + running + vector_bytes(args.sum) + vector_bytes(args.sum_squares);
+  launch<batch_norm_finalize_kernel<T>>(one_thread_each(args.channels, bytes), stream, args);
 }
 
 template <typename T>
 void batch_norm_inference_finalize_cuda(const BatchNormFinalizeCuda<T>& args, cudaStream_t stream) {
-  launch<batch_norm_inference_finalize_kernel<T>>(one_thread_each(args.channels), stream, args);
+  const int64_t bytes = affine_bytes(args) + vector_bytes(args.running_mean) + vector_bytes(args.running_var);
+  launch<batch_norm_inference_finalize_kernel<T>>(one_thread_each(args.channels, bytes), stream, args);
 }
 
 void batch_norm_backward_finish_cuda(const BatchNormBackwardFinishCuda& args, cudaStream_t stream) {
@@ -80,7 +97,8 @@ void batch_norm_backward_finish_cuda(const BatchNormBackwardFinishCuda& args, cu
                               .g_scale = args.g_scale,
                               .x_scale = args.x_scale,
                               .offset = args.offset};
-  launch<batch_norm_backward_finish_kernel>(one_thread_each(args.channels), stream, finish, args.sum, args.dot,
+  const int64_t bytes = finish.channel_bytes() + 2 * static_cast<int64_t>(sizeof(float));
+  launch<batch_norm_backward_finish_kernel>(one_thread_each(args.channels, bytes), stream, finish, args.sum, args.dot,
                                             args.channels);
 }
 

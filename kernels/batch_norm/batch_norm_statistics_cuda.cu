@@ -73,6 +73,10 @@ struct FinishStatistics {
   BatchStatisticsCuda<T> args;
   float* scale;
 
+  int64_t channel_bytes() const {
+    const int64_t vectors = args.running_mean != nullptr ? 8 : 4;
+    return vectors * static_cast<int64_t>(sizeof(float)) + static_cast<int64_t>(sizeof(T));
+  }
   __device__ void operator()(int64_t channel, double sum, double squares) const {
     const double n = static_cast<double>(args.rows), shift = sum / n;
     const double mean = to_float(args.x[channel]) + shift, deviations = squares - sum * shift;
@@ -104,8 +108,12 @@ const float* batch_statistics_cuda(const BatchStatisticsCuda<T>& args, cudaStrea
   with_constant(channels_pack(args.channels, {args.x}), [&](auto packed) {
     const ChannelTiles tiles = channel_tiles(args.rows, args.channels, kChannelWidth<T, packed.value>);
     const ChannelSums sums = channel_sums(args.workspace, args.channels, tiles.splits);
+    const int64_t bytes = args.rows * args.channels * int64_t{sizeof(T)};
     launch<batch_norm_statistics_kernel<T, packed.value>>(
-        {.grid = dim3(tiles.tiles, tiles.splits), .block = kChannelBlock}, stream, args.x, tiles, sums.partial);
+        {.grid = dim3(tiles.tiles, tiles.splits),
+         .block = kChannelBlock,
+         .bytes = bytes + partial_sums_bytes(args.channels, tiles.splits)},
+        stream, args.x, tiles, sums.partial);
     finish_channel_sums(sums.partial, tiles.splits, args.channels,
                         FinishStatistics<T>{.args = args, .scale = sums.coefficients}, stream);
     scale = sums.coefficients;

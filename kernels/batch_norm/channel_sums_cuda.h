@@ -23,9 +23,14 @@ inline ChannelSums channel_sums(std::byte* workspace, int64_t channels, unsigned
   return {partial, reinterpret_cast<float*>(partial + static_cast<int64_t>(splits) * 2 * channels)};
 }
 
+/// Of the sums that blocks leave.
+inline int64_t partial_sums_bytes(int64_t channels, int64_t splits) {
+  return channels * splits * 2 * static_cast<int64_t>(sizeof(double));
+}
+
 inline int64_t channel_sums_bytes(int64_t channels, int64_t splits) {
-  const int64_t bytes = channels * (splits * 2 * static_cast<int64_t>(sizeof(double)) +
-                                    kChannelVectors * static_cast<int64_t>(sizeof(float)));
+  const int64_t bytes =
+      partial_sums_bytes(channels, splits) + channels * kChannelVectors * static_cast<int64_t>(sizeof(float));
   return (bytes + 255) / 256 * 256;
 }
 
@@ -71,11 +76,15 @@ __global__ void __launch_bounds__(kChannelBlock)
   finish(channel, totals[0], totals[1]);
 }
 
+/// Finish has channel_bytes(), what it moves for a channel.
 template <typename Finish>
 void finish_channel_sums(const double* partial, unsigned splits, int64_t channels, const Finish& finish,
                          cudaStream_t stream) {
-  launch<batch_norm_finish_kernel<Finish>>({.grid = blocks_for(channels, kFinishChannels), .block = kChannelBlock},
-                                           stream, partial, splits, channels, finish);
+  launch<batch_norm_finish_kernel<Finish>>(
+      {.grid = blocks_for(channels, kFinishChannels),
+       .block = kChannelBlock,
+       .bytes = partial_sums_bytes(channels, splits) + channels * finish.channel_bytes()},
+      stream, partial, splits, channels, finish);
 }
 
 /// Writes what the gradient of a batch leaves per channel, from sum(g) and dot = sum(g * (x - mean)); the coefficients
@@ -92,6 +101,10 @@ struct FinishGradient {
   float* x_scale = nullptr;
   float* offset = nullptr;
 
+  int64_t channel_bytes() const {
+    const int64_t vectors = g_scale != nullptr ? 7 : 3;
+    return vectors * static_cast<int64_t>(sizeof(float));
+  }
   __device__ void operator()(int64_t channel, double sum, double dot) const {
     const double spread = invstd != nullptr ? invstd[channel] : inverse_std(var[channel], eps);
     grad_beta[channel] = static_cast<float>(sum);

@@ -185,6 +185,12 @@ __device__ inline void store_tile_sums(const ChannelTiles& tiles, const double (
   totals[channel] = total;
 }
 
+/// Bytes of so many tensors of T and a mask.
+template <typename T>
+int64_t tensor_bytes(int64_t elements, int64_t tensors, bool mask) {
+  return elements * tensors * static_cast<int64_t>(sizeof(T)) + (mask ? (elements + 31) / 32 * 4 : 0);
+}
+
 /// Elements as blocks share them out for results element by element: `threads` threads cover `stride` elements, whole
 /// rows, at a time. The walk goes from the last row to the first, because what the pass before has read last is still
 /// in the cache:

@@ -28,11 +28,12 @@ inline T inverse_std(T variance, double eps) {
 template <typename T>
 void save_statistics(const BatchNormForward<T>& args, int64_t channel, double mean, double squares) {
   const double n = static_cast<double>(args.rows), kept = 1 - args.momentum;
-  args.saved_mean[channel] = static_cast<T>(mean);
-  args.saved_invstd[channel] = static_cast<T>(1 / std::sqrt(squares / n + args.eps));
+  args.saved_mean[channel] = static_cast<Wide<T>>(mean);
+  args.saved_invstd[channel] = static_cast<Wide<T>>(1 / std::sqrt(squares / n + args.eps));
   if (args.running_mean == nullptr) return;
-  args.running_mean[channel] = static_cast<T>(kept * args.running_mean[channel] + args.momentum * mean);
-  args.running_var[channel] = static_cast<T>(kept * args.running_var[channel] + args.momentum * squares / (n - 1));
+  args.running_mean[channel] = static_cast<Wide<T>>(kept * args.running_mean[channel] + args.momentum * mean);
+  args.running_var[channel] =
+      static_cast<Wide<T>>(kept * args.running_var[channel] + args.momentum * squares / (n - 1));
 }
 
 }  // namespace engine::kernels

@@ -28,18 +28,19 @@ void for_each_piece_backwards(Range rows, int64_t channels, F&& f) {
 }
 
 /// Where a piece's result is written: the tensor itself, or a buffer that goes to the tensor past the cache.
+template <typename T>
 class StreamBuffer {
  public:
-  StreamBuffer(float* target, bool past_cache) : target_(target), past_cache_(past_cache) {}
+  StreamBuffer(T* target, bool past_cache) : target_(target), past_cache_(past_cache) {}
 
-  float* data() { return past_cache_ ? values_.data() : target_; }
+  T* data() { return past_cache_ ? values_.data() : target_; }
   void flush(int64_t width) const {
     if (past_cache_) stream_store(values_.data(), target_, width);
   }
 
  private:
-  alignas(64) std::array<float, kPieceChannels> values_;
-  float* target_;
+  alignas(64) std::array<T, kPieceChannels> values_;
+  T* target_;
   bool past_cache_;
 };
 

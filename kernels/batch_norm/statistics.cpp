@@ -1,34 +1,36 @@
 #include "kernels/batch_norm/statistics.h"
 
+#include "kernels/common/storage_vec.h"
 #include "kernels/common/stream.h"
 
 namespace engine::kernels {
 namespace {
 
 // sum += x - shift and sum_sq += (x - shift)^2 over the rows; four rows at a time halve the traffic to the sums.
-void accumulate(const float* x, int64_t rows, const ColumnStatistics& s) {
+template <typename T>
+void accumulate(const T* x, int64_t rows, const ColumnStatistics& s) {
   const int64_t c = s.channels;
   const float* shift = s.shift;
   float *sum = s.sum, *sum_sq = s.sum_sq;
   int64_t row = 0;
   for (; row + 4 <= rows; row += 4) {
-    const float *x0 = x + row * c, *x1 = x0 + c, *x2 = x1 + c, *x3 = x2 + c;
+    const T *x0 = x + row * c, *x1 = x0 + c, *x2 = x1 + c, *x3 = x2 + c;
     prefetch_ahead(x0, 4 * c);
-#pragma omp simd
-    for (int64_t i = 0; i < c; ++i) {
-      const float d0 = x0[i] - shift[i], d1 = x1[i] - shift[i], d2 = x2[i] - shift[i], d3 = x3[i] - shift[i];
-      sum[i] += (d0 + d1) + (d2 + d3);
-      sum_sq[i] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3);
-    }
+    for_each_vector(c, [=]<typename V>(int64_t i) {
+      const V by = load_as<V>(shift + i);
+      const V d0 = load_as<V>(x0 + i) - by, d1 = load_as<V>(x1 + i) - by;
+      const V d2 = load_as<V>(x2 + i) - by, d3 = load_as<V>(x3 + i) - by;
+      store_as(sum + i, load_as<V>(sum + i) + ((d0 + d1) + (d2 + d3)));
+      store_as(sum_sq + i, load_as<V>(sum_sq + i) + ((d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)));
+    });
   }
   for (; row < rows; ++row) {
-    const float* x0 = x + row * c;
-#pragma omp simd
-    for (int64_t i = 0; i < c; ++i) {
-      const float d = x0[i] - shift[i];
-      sum[i] += d;
-      sum_sq[i] += d * d;
-    }
+    const T* x0 = x + row * c;
+    for_each_vector(c, [=]<typename V>(int64_t i) {
+      const V d = load_as<V>(x0 + i) - load_as<V>(shift + i);
+      store_as(sum + i, load_as<V>(sum + i) + d);
+      store_as(sum_sq + i, load_as<V>(sum_sq + i) + d * d);
+    });
   }
 }
 
@@ -36,7 +38,8 @@ void accumulate(const float* x, int64_t rows, const ColumnStatistics& s) {
 
 // The shift makes the sums small. It is the mean of the chunk before, so when it is far from this chunk's mean, the two
 // chunks differ by as much and that distance is part of the variance: the rounding error stays relative to the result.
-void ColumnStatistics::add_chunk(const float* x, int64_t count) {
+template <typename T>
+void ColumnStatistics::add_chunk(const T* x, int64_t count) {
   std::fill_n(sum, channels, 0.0F);
   std::fill_n(sum_sq, channels, 0.0F);
   accumulate(x, count, *this);
@@ -53,12 +56,13 @@ void ColumnStatistics::add_chunk(const float* x, int64_t count) {
   rows += count;
 }
 
-void ColumnStatistics::add(const float* x, int64_t count) {
+template <typename T>
+void ColumnStatistics::add(const T* x, int64_t count) {
   if (rows == 0) {
     std::fill_n(mean, channels, 0.0);
     std::fill_n(squares, channels, 0.0);
     // No chunk before the first: its first rows give a shift, by way of the first row.
-    std::copy_n(x, channels, shift);
+    widen(x, shift, channels);
     std::fill_n(sum, channels, 0.0F);
     const int64_t probe = std::min<int64_t>(count, 16);
     accumulate(x, probe, *this);
@@ -78,5 +82,9 @@ void ColumnStatistics::merge(const ColumnStatistics& other) {
   }
   rows += other.rows;
 }
+
+template void ColumnStatistics::add(const float*, int64_t);
+template void ColumnStatistics::add(const Half*, int64_t);
+template void ColumnStatistics::add(const BFloat16*, int64_t);
 
 }  // namespace engine::kernels

@@ -1,5 +1,6 @@
 #pragma once
-// Mean and squared deviations of the columns of a row-major float matrix, in one pass over memory.
+// Mean and squared deviations of the columns of a row-major matrix of floats, stored as such or in 16 bits, in one pass
+// over memory.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,14 +19,16 @@ struct ColumnStatistics {
   float* sum_sq;    // [channels], scratch
   int64_t rows = 0;
 
-  /// Takes in x: [count, channels].
-  void add(const float* x, int64_t count);
+  /// Takes in x: [count, channels]. T: float, Half, BFloat16.
+  template <typename T>
+  void add(const T* x, int64_t count);
 
   /// Takes in what another one has seen.
   void merge(const ColumnStatistics& other);
 
  private:
-  void add_chunk(const float* x, int64_t count);
+  template <typename T>
+  void add_chunk(const T* x, int64_t count);
 };
 
 }  // namespace engine::kernels

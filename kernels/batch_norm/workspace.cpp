@@ -1,10 +1,12 @@
 #include "kernels/batch_norm/workspace.h"
 
 #include "kernels/batch_norm/normalise.h"
+#include "kernels/common/half.h"
 
 namespace engine::kernels {
 
-void save_batch_statistics(const BatchNormForward<float>& args, const BatchNormWorkspace& workspace, float* scale) {
+template <typename T>
+void save_batch_statistics(const BatchNormForward<T>& args, const BatchNormWorkspace& workspace, float* scale) {
   workspace.for_each_part([&](int64_t part, Range rows) {
     workspace.statistics(part, 0).add(args.x + rows.begin * args.channels, rows.end - rows.begin);
   });
@@ -17,7 +19,8 @@ void save_batch_statistics(const BatchNormForward<float>& args, const BatchNormW
   }
 }
 
-void finish_sums(const BatchNormBackward<float>& args, const BatchNormWorkspace& workspace, const float* invstd,
+template <typename T>
+void finish_sums(const BatchNormBackward<T>& args, const BatchNormWorkspace& workspace, const float* invstd,
                  const BatchNormCoefficients& k) {
   const double n = static_cast<double>(args.rows);
   for (int64_t i = 0; i < args.channels; ++i) {
@@ -33,5 +36,15 @@ void finish_sums(const BatchNormBackward<float>& args, const BatchNormWorkspace&
     k.offset[i] = static_cast<float>(-gain * sum / n);
   }
 }
+
+template void save_batch_statistics(const BatchNormForward<float>&, const BatchNormWorkspace&, float*);
+template void save_batch_statistics(const BatchNormForward<Half>&, const BatchNormWorkspace&, float*);
+template void save_batch_statistics(const BatchNormForward<BFloat16>&, const BatchNormWorkspace&, float*);
+template void finish_sums(const BatchNormBackward<float>&, const BatchNormWorkspace&, const float*,
+                          const BatchNormCoefficients&);
+template void finish_sums(const BatchNormBackward<Half>&, const BatchNormWorkspace&, const float*,
+                          const BatchNormCoefficients&);
+template void finish_sums(const BatchNormBackward<BFloat16>&, const BatchNormWorkspace&, const float*,
+                          const BatchNormCoefficients&);
 
 }  // namespace engine::kernels

@@ -68,7 +68,8 @@ class BatchNormWorkspace {
 };
 
 /// Takes the statistics of args.x, writes args' saved and running ones, and fills scale = gamma * invstd, [channels].
-void save_batch_statistics(const BatchNormForward<float>& args, const BatchNormWorkspace& workspace, float* scale);
+template <typename T>
+void save_batch_statistics(const BatchNormForward<T>& args, const BatchNormWorkspace& workspace, float* scale);
 
 /// Vectors of [channels]: grad_x = g * scale + (x - mean) * slope + offset, g the masked grad_y.
 struct BatchNormCoefficients {
@@ -80,7 +81,8 @@ struct BatchNormCoefficients {
 
 /// Adds up the parts' sums of g (first vector) and of g * (x - mean) (second), writes the gradients of gamma and beta,
 /// and fills slope and offset.
-void finish_sums(const BatchNormBackward<float>& args, const BatchNormWorkspace& workspace, const float* invstd,
+template <typename T>
+void finish_sums(const BatchNormBackward<T>& args, const BatchNormWorkspace& workspace, const float* invstd,
                  const BatchNormCoefficients& k);
 
 }  // namespace engine::kernels

@@ -57,14 +57,15 @@ int64_t row_shares(int64_t rows, int64_t channels) {
 template <typename T>
 void sum_columns(const T* x, float* sums, int64_t rows, int64_t channels, unsigned shares, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<T>;
+  const int64_t bytes = channels * (rows * int64_t{sizeof(T)} + shares * int64_t{sizeof(float)});
   if (aligned_groups<kWidth>(x) && channels % kWidth == 0) {
     const ColumnLayout layout(channels, kWidth);
-    launch<bias_backward_kernel<T, kWidth>>({.grid = {shares, layout.tiles()}, .block = kColumnThreads}, stream, x,
-                                            sums, rows, channels, layout);
+    launch<bias_backward_kernel<T, kWidth>>({.grid = {shares, layout.tiles()}, .block = kColumnThreads, .bytes = bytes},
+                                            stream, x, sums, rows, channels, layout);
   } else {
     const ColumnLayout layout(channels, 1);
-    launch<bias_backward_kernel<T, 1>>({.grid = {shares, layout.tiles()}, .block = kColumnThreads}, stream, x, sums,
-                                       rows, channels, layout);
+    launch<bias_backward_kernel<T, 1>>({.grid = {shares, layout.tiles()}, .block = kColumnThreads, .bytes = bytes},
+                                       stream, x, sums, rows, channels, layout);
   }
 }
 
@@ -72,8 +73,9 @@ template <typename T, int kWidth>
 void add_bias(const BiasForwardCuda<T>& args, cudaStream_t stream) {
   const ColumnLayout layout(args.channels, kWidth);
   const unsigned blocks = blocks_for(args.rows, int64_t{kRowsAThread} * layout.row_step());
-  launch<bias_forward_kernel<T, kWidth>>({.grid = {blocks, layout.tiles()}, .block = kColumnThreads}, stream, args,
-                                         layout);
+  const int64_t bytes = (2 * args.rows + 1) * args.channels * int64_t{sizeof(T)};
+  launch<bias_forward_kernel<T, kWidth>>({.grid = {blocks, layout.tiles()}, .block = kColumnThreads, .bytes = bytes},
+                                         stream, args, layout);
 }
 
 }  // namespace

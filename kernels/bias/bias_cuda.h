@@ -20,7 +20,8 @@ struct BiasForwardCuda {
 };
 
 /// y = x + bias, then max(y, 0) (NaN stays NaN) where relu is set. The sum is taken in float and rounded once. Moves
-/// 2 * rows * channels * sizeof(T) bytes, and the bias.
+/// 2 * rows * channels * sizeof(T) bytes, and the bias; warps move runs of whole rows, and runs that end within a
+/// sector of 32 bytes (10 channels) move it twice.
 template <typename T>
 void bias_forward_cuda(const BiasForwardCuda<T>& args, cudaStream_t stream);
 
@@ -39,6 +40,8 @@ struct BiasBackwardCuda {
 /// grad_bias = sum of grad_y over rows, in float: threads sum some rows each, blocks their threads, a second kernel the
 /// blocks. All orders are fixed by (rows, channels), T and alignment. rows = 0 gives zeros. Moves rows * channels *
 /// sizeof(T) bytes; the workspace is written and read, at most 1/4 byte an element, and less the more rows there are.
+/// Runs of rows as in the forward pass: 0.78 of what is moved is used with 4 rows of 10 floats, where 0.89 is the most
+/// that whole sectors allow, 0.62 with halves.
 template <typename T>
 void bias_backward_cuda(const BiasBackwardCuda<T>& args, cudaStream_t stream);
 

@@ -67,6 +67,13 @@ inline PoolWindows pool_windows(const Pool2dShape& s) {
           narrow(s.kernel_w), narrow(s.stride_h), narrow(s.stride_w), narrow(s.pad_h),   narrow(s.pad_w)};
 }
 
+/// Bytes of so many tensors like x, and of y or its gradient with the index.
+template <typename T>
+int64_t pool_bytes(const Pool2dShape& s, int64_t like_x) {
+  const int64_t in = s.n * s.h * s.w * s.c, out = s.n * s.out_h() * s.out_w() * s.c;
+  return in * like_x * static_cast<int64_t>(sizeof(T)) + out * (static_cast<int64_t>(sizeof(T)) + 1);
+}
+
 /// ResNet's stem: 3x3, stride 2, padding 1.
 inline bool is_stem(const Pool2dShape& s) {
   return s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 1 && s.pad_w == 1;

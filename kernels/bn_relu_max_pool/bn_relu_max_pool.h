@@ -5,12 +5,14 @@
 // writes grad_x. (Evaluation takes the separate kernels.)
 //
 // `_cpu` is the reference and needs no workspace; `_fast` is the same contract for float, threaded, bit-equal from run
-// to run with the same number of threads. Nothing may alias unless it says so.
+// to run with the same number of threads, and for Half and BFloat16 as in batch_norm.h. Nothing may alias unless it
+// says so.
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/common/pool2d_shape.h"
+#include "kernels/common/wide.h"
 
 namespace engine::kernels {
 
@@ -25,39 +27,41 @@ struct BnReluMaxPoolForward {
   Pool2dShape shape;  // of the pool; kernel_h * kernel_w <= 255; n * h * w at least 2
   double eps = 1e-5;
   double momentum = 0.1;
-  const T* x = nullptr;       // [n, h, w, c]
-  const T* gamma = nullptr;   // [c]
-  const T* beta = nullptr;    // [c]
-  T* y = nullptr;             // [n, out_h, out_w, c], overwritten
-  uint8_t* index = nullptr;   // like y, overwritten: the winner's place in its window, or kNoWinner
-  T* running_mean = nullptr;  // [c], updated unless null
-  T* running_var = nullptr;   // [c], likewise
-  T* saved_mean = nullptr;    // [c], overwritten
-  T* saved_invstd = nullptr;  // [c], overwritten
+  const T* x = nullptr;             // [n, h, w, c]
+  const Wide<T>* gamma = nullptr;   // [c]
+  const Wide<T>* beta = nullptr;    // [c]
+  T* y = nullptr;                   // [n, out_h, out_w, c], overwritten
+  uint8_t* index = nullptr;         // like y, overwritten: the winner's place in its window, or kNoWinner
+  Wide<T>* running_mean = nullptr;  // [c], updated unless null
+  Wide<T>* running_var = nullptr;   // [c], likewise
+  Wide<T>* saved_mean = nullptr;    // [c], overwritten
+  Wide<T>* saved_invstd = nullptr;  // [c], overwritten
   std::byte* workspace = nullptr;
 };
 
 template <typename T>
 void bn_relu_max_pool_forward_cpu(const BnReluMaxPoolForward<T>& args);
-void bn_relu_max_pool_forward_fast(const BnReluMaxPoolForward<float>& args);
+template <typename T>
+void bn_relu_max_pool_forward_fast(const BnReluMaxPoolForward<T>& args);
 
 template <typename T>
 struct BnReluMaxPoolBackward {
   Pool2dShape shape;
-  const T* x = nullptr;            // [n, h, w, c], as given to the forward pass
-  const T* grad_y = nullptr;       // [n, out_h, out_w, c]
-  const uint8_t* index = nullptr;  // from the forward pass
-  const T* gamma = nullptr;        // [c]
-  const T* mean = nullptr;         // [c], saved_mean
-  const T* invstd = nullptr;       // [c], saved_invstd
-  T* grad_x = nullptr;             // [n, h, w, c], overwritten; may be x; null where it is not wanted
-  T* grad_gamma = nullptr;         // [c], overwritten
-  T* grad_beta = nullptr;          // [c], overwritten
+  const T* x = nullptr;             // [n, h, w, c], as given to the forward pass
+  const T* grad_y = nullptr;        // [n, out_h, out_w, c]
+  const uint8_t* index = nullptr;   // from the forward pass
+  const Wide<T>* gamma = nullptr;   // [c]
+  const Wide<T>* mean = nullptr;    // [c], saved_mean
+  const Wide<T>* invstd = nullptr;  // [c], saved_invstd
+  T* grad_x = nullptr;              // [n, h, w, c], overwritten; may be x; null where it is not wanted
+  Wide<T>* grad_gamma = nullptr;    // [c], overwritten
+  Wide<T>* grad_beta = nullptr;     // [c], overwritten
   std::byte* workspace = nullptr;
 };
 
 template <typename T>
 void bn_relu_max_pool_backward_cpu(const BnReluMaxPoolBackward<T>& args);
-void bn_relu_max_pool_backward_fast(const BnReluMaxPoolBackward<float>& args);
+template <typename T>
+void bn_relu_max_pool_backward_fast(const BnReluMaxPoolBackward<T>& args);
 
 }  // namespace engine::kernels

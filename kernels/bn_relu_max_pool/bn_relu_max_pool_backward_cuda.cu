@@ -184,7 +184,9 @@ void backward(const BnReluMaxPoolBackwardCuda<T>& args, cudaStream_t stream) {
                                .partial = sums.partial,
                                .x_scale = x_scale,
                                .offset = offset};
-  const LaunchShape shape{.grid = dim3(bands.tiles.tiles, splits), .block = kChannelBlock};
+  LaunchShape shape{.grid = dim3(bands.tiles.tiles, splits),
+                    .block = kChannelBlock,
+                    .bytes = pool_bytes<T>(s, 1) + partial_sums_bytes(s.c, splits)};
   launch<bn_relu_max_pool_backward_sums_kernel<T, kStem>>(shape, stream, device);
   const FinishGradient finish{.count = s.n * s.h * s.w,
                               .gamma = args.gamma,
@@ -196,6 +198,7 @@ void backward(const BnReluMaxPoolBackwardCuda<T>& args, cudaStream_t stream) {
                               .offset = offset};
   finish_channel_sums(sums.partial, splits, s.c, finish, stream);
   if (args.grad_x == nullptr) return;
+  shape.bytes = pool_bytes<T>(s, 2);
   launch<bn_relu_max_pool_backward_apply_kernel<T, kStem>>(shape, stream, device);
 }
 

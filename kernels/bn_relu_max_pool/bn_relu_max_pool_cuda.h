@@ -9,7 +9,8 @@
 //   backward  2 (x + grad_y + index) + grad_x          likewise
 // The stem's window (3x3, stride 2, padding 1) makes forward ask for 2.25 times the bytes of x, the greatest part of
 // which lies in the L1 cache, because a block works on a band of neighbouring lines. Backward works on squares of 2x2
-// elements of x, which lie under the same four outputs, and asks for grad_y and index 4 times, likewise.
+// elements of x, which lie under the same four outputs, and asks for grad_y and index 4 times, likewise. Vectors of
+// channels are loaded as in batch_norm_cuda.h, which in small tensors leaves 0.72 of what requests touch in use.
 // For that window, packs of 16 bytes are moved where c is a multiple of 8, all tensors start at multiples of 16 bytes
 // and index at one of 8. Elsewhere, and for other windows, there is a slower path of single elements.
 

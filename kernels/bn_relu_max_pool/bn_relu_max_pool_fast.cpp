@@ -3,20 +3,23 @@
 #include "kernels/batch_norm/workspace.h"
 #include "kernels/bn_relu_max_pool/bn_relu_max_pool.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/storage_vec.h"
 #include "kernels/max_pool2d/rows.h"
 
 namespace engine::kernels {
 namespace {
 
-// A thread's rows of the picture stand behind batch norm's workspace: as many as a window has.
-int64_t row_floats(const Pool2dShape& s) { return (s.w * s.c + 15) / 16 * 16; }
+// A thread's rows of floats stand behind batch norm's workspace: the picture's, as many as a window has, and one for
+// the output where that is not made of floats itself.
+int64_t row_floats(const Pool2dShape& s) { return (std::max(s.w, s.out_w()) * s.c + 15) / 16 * 16; }
 
 float* picture_rows(std::byte* workspace, const Pool2dShape& s, int64_t part) {
   std::byte* behind = workspace + (batch_norm_workspace_bytes(s.c) + 63) / 64 * 64;
-  return reinterpret_cast<float*>(behind) + part * s.kernel_h * row_floats(s);
+  return reinterpret_cast<float*>(behind) + part * (s.kernel_h + 1) * row_floats(s);
 }
 
-BatchNormForward<float> batch_norm_of(const BnReluMaxPoolForward<float>& args) {
+template <typename T>
+BatchNormForward<T> batch_norm_of(const BnReluMaxPoolForward<T>& args) {
   return {.rows = args.shape.n * args.shape.h * args.shape.w,
           .channels = args.shape.c,
           .eps = args.eps,
@@ -30,7 +33,8 @@ BatchNormForward<float> batch_norm_of(const BnReluMaxPoolForward<float>& args) {
           .saved_invstd = args.saved_invstd};
 }
 
-BatchNormBackward<float> batch_norm_of(const BnReluMaxPoolBackward<float>& args) {
+template <typename T>
+BatchNormBackward<T> batch_norm_of(const BnReluMaxPoolBackward<T>& args) {
   return {.rows = args.shape.n * args.shape.h * args.shape.w,
           .channels = args.shape.c,
           .gamma = args.gamma,
@@ -38,12 +42,15 @@ BatchNormBackward<float> batch_norm_of(const BnReluMaxPoolBackward<float>& args)
           .grad_beta = args.grad_beta};
 }
 
-void normalise_row(const BnReluMaxPoolForward<float>& args, const float* scale, const float* x, float* z) {
+template <typename T>
+void normalise_row(const BnReluMaxPoolForward<T>& args, const float* scale, const T* x, float* z) {
   const int64_t c = args.shape.c;
   const float *mean = args.saved_mean, *beta = args.beta;
   for (int64_t w = 0; w < args.shape.w; ++w) {
-#pragma omp simd
-    for (int64_t i = 0; i < c; ++i) z[w * c + i] = normalise(x[w * c + i], mean[i], scale[i], beta[i]);
+    for_each_vector(c, [=]<typename V>(int64_t i) {
+      const V value = load_as<V>(x + w * c + i);
+      store_as(z + w * c + i, normalise(value, load_as<V>(mean + i), load_as<V>(scale + i), load_as<V>(beta + i)));
+    });
   }
 }
 
@@ -56,7 +63,8 @@ void rectify_row(float* y, uint8_t* index, int64_t count) {
 }
 
 // Output rows [begin, end) of all pictures. A row of the picture is normalised once for all windows that it is under.
-void pool_rows(const BnReluMaxPoolForward<float>& args, const float* scale, float* memory, Range outputs) {
+template <typename T>
+void pool_rows(const BnReluMaxPoolForward<T>& args, const float* scale, float* memory, Range outputs) {
   const Pool2dShape& s = args.shape;
   const int64_t out_h = s.out_h(), out_row = s.out_w() * s.c;
   int64_t next = 0;  // rows of all pictures below this one are done
@@ -76,14 +84,22 @@ void pool_rows(const BnReluMaxPoolForward<float>& args, const float* scale, floa
       }
       rows[static_cast<size_t>(r)] = z;
     }
-    max_pool_row(s, rows, args.y + out * out_row, args.index + out * out_row);
-    rectify_row(args.y + out * out_row, args.index + out * out_row, out_row);
+    T* target = args.y + out * out_row;
+    float* y = nullptr;
+    if constexpr (kNarrow<T>) {
+      y = memory + s.kernel_h * row_floats(s);
+    } else {
+      y = target;
+    }
+    max_pool_row(s, rows, y, args.index + out * out_row);
+    rectify_row(y, args.index + out * out_row, out_row);
+    if constexpr (kNarrow<T>) narrow(y, target, out_row);
   }
 }
 
 // sum += g and dot += g * (x - mean) over picture rows, g the gradient of the normalised tensor.
-void reduce_rows(const BnReluMaxPoolBackward<float>& args, const BatchNormWorkspace& workspace, int64_t part,
-                 Range rows) {
+template <typename T>
+void reduce_rows(const BnReluMaxPoolBackward<T>& args, const BatchNormWorkspace& workspace, int64_t part, Range rows) {
   const Pool2dShape& s = args.shape;
   const int64_t c = s.c;
   double *sum = workspace.sums(part, 0), *dot = workspace.sums(part, 1);
@@ -94,15 +110,15 @@ void reduce_rows(const BnReluMaxPoolBackward<float>& args, const BatchNormWorksp
   std::fill_n(dot, c, 0.0);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     max_unpool_row(s, row / s.h, row % s.h, args.grad_y, args.index, g);
-    const float* x = args.x + row * s.w * c;
+    const T* x = args.x + row * s.w * c;
     std::fill_n(row_sum, c, 0.0F);
     std::fill_n(row_dot, c, 0.0F);
     for (int64_t w = 0; w < s.w; ++w) {
-#pragma omp simd
-      for (int64_t i = 0; i < c; ++i) {
-        row_sum[i] += g[w * c + i];
-        row_dot[i] += g[w * c + i] * (x[w * c + i] - mean[i]);
-      }
+      for_each_vector(c, [=]<typename V>(int64_t i) {
+        const V gradient = load_as<V>(g + w * c + i), value = load_as<V>(x + w * c + i);
+        store_as(row_sum + i, load_as<V>(row_sum + i) + gradient);
+        store_as(row_dot + i, load_as<V>(row_dot + i) + gradient * (value - load_as<V>(mean + i)));
+      });
     }
 #pragma omp simd
     for (int64_t i = 0; i < c; ++i) {
@@ -112,21 +128,23 @@ void reduce_rows(const BnReluMaxPoolBackward<float>& args, const BatchNormWorksp
   }
 }
 
-void apply_rows(const BnReluMaxPoolBackward<float>& args, const BatchNormCoefficients& given, float* g, Range rows) {
+template <typename T>
+void apply_rows(const BnReluMaxPoolBackward<T>& args, const BatchNormCoefficients& given, float* g, Range rows) {
   const Pool2dShape& s = args.shape;
   const BatchNormCoefficients k = given;
   const int64_t c = s.c;
   // Backwards, because the pass before has left the last rows in the cache.
   for (int64_t row = rows.end - 1; row >= rows.begin; --row) {
     max_unpool_row(s, row / s.h, row % s.h, args.grad_y, args.index, g);
-    const float* x = args.x + row * s.w * c;
-    float* grad_x = args.grad_x + row * s.w * c;
+    const T* x = args.x + row * s.w * c;
+    T* grad_x = args.grad_x + row * s.w * c;
     for (int64_t w = 0; w < s.w; ++w) {
-#pragma omp simd
-      for (int64_t i = 0; i < c; ++i) {
+      for_each_vector(c, [=]<typename V>(int64_t i) {
         const int64_t at = w * c + i;
-        grad_x[at] = g[at] * k.scale[i] + ((x[at] - k.mean[i]) * k.slope[i] + k.offset[i]);
-      }
+        const V centred = load_as<V>(x + at) - load_as<V>(k.mean + i);
+        store_as(grad_x + at, load_as<V>(g + at) * load_as<V>(k.scale + i) +
+                                  (centred * load_as<V>(k.slope + i) + load_as<V>(k.offset + i)));
+      });
     }
   }
 }
@@ -134,13 +152,14 @@ void apply_rows(const BnReluMaxPoolBackward<float>& args, const BatchNormCoeffic
 }  // namespace
 
 int64_t bn_relu_max_pool_workspace_bytes(const Pool2dShape& shape) {
-  const int64_t rows = max_threads() * shape.kernel_h * row_floats(shape);
+  const int64_t rows = max_threads() * (shape.kernel_h + 1) * row_floats(shape);
   return (batch_norm_workspace_bytes(shape.c) + 63) / 64 * 64 + rows * static_cast<int64_t>(sizeof(float));
 }
 
-void bn_relu_max_pool_forward_fast(const BnReluMaxPoolForward<float>& args) {
+template <typename T>
+void bn_relu_max_pool_forward_fast(const BnReluMaxPoolForward<T>& args) {
   const Pool2dShape& s = args.shape;
-  const BatchNormForward<float> norm = batch_norm_of(args);
+  const BatchNormForward<T> norm = batch_norm_of(args);
   const BatchNormWorkspace workspace(args.workspace, norm.rows, norm.channels);
   float* scale = workspace.shared(0);
   save_batch_statistics(norm, workspace, scale);
@@ -149,9 +168,10 @@ void bn_relu_max_pool_forward_fast(const BnReluMaxPoolForward<float>& args) {
   });
 }
 
-void bn_relu_max_pool_backward_fast(const BnReluMaxPoolBackward<float>& args) {
+template <typename T>
+void bn_relu_max_pool_backward_fast(const BnReluMaxPoolBackward<T>& args) {
   const Pool2dShape& s = args.shape;
-  const BatchNormBackward<float> norm = batch_norm_of(args);
+  const BatchNormBackward<T> norm = batch_norm_of(args);
   const BatchNormWorkspace workspace(args.workspace, norm.rows, norm.channels);
   const BatchNormCoefficients k{args.mean, workspace.shared(0), workspace.shared(1), workspace.shared(2)};
   for (int64_t i = 0; i < s.c; ++i) k.scale[i] = args.gamma[i] * args.invstd[i];
@@ -162,5 +182,12 @@ void bn_relu_max_pool_backward_fast(const BnReluMaxPoolBackward<float>& args) {
   workspace.for_each_part(
       [&](int64_t part, Range) { apply_rows(args, k, picture_rows(args.workspace, s, part), rows_of(part)); });
 }
+
+template void bn_relu_max_pool_forward_fast(const BnReluMaxPoolForward<float>&);
+template void bn_relu_max_pool_forward_fast(const BnReluMaxPoolForward<Half>&);
+template void bn_relu_max_pool_forward_fast(const BnReluMaxPoolForward<BFloat16>&);
+template void bn_relu_max_pool_backward_fast(const BnReluMaxPoolBackward<float>&);
+template void bn_relu_max_pool_backward_fast(const BnReluMaxPoolBackward<Half>&);
+template void bn_relu_max_pool_backward_fast(const BnReluMaxPoolBackward<BFloat16>&);
 
 }  // namespace engine::kernels

@@ -133,7 +133,8 @@ void bn_relu_max_pool_forward_cuda(const BnReluMaxPoolForwardCuda<T>& args, cuda
                              .y = args.y,
                              .index = args.index};
     launch<bn_relu_max_pool_forward_kernel<T, stem.value>>(
-        {.grid = dim3(bands.tiles.tiles, bands.tiles.splits), .block = kChannelBlock}, stream, device);
+        {.grid = dim3(bands.tiles.tiles, bands.tiles.splits), .block = kChannelBlock, .bytes = pool_bytes<T>(s, 1)},
+        stream, device);
   });
 }
 

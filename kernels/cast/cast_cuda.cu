@@ -16,9 +16,9 @@ template <typename From, typename To>
 void cast_cuda(const From* x, To* y, int64_t count, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<From, To>;
   if (aligned_groups<kWidth>(x, y)) {
-    launch<cast_kernel<From, To, kWidth>>(map_shape(count, kWidth), stream, x, y, count);
+    launch<cast_kernel<From, To, kWidth>>(map_shape<From, To>(count, kWidth), stream, x, y, count);
   } else {
-    launch<cast_kernel<From, To, 1>>(map_shape(count, 1), stream, x, y, count);
+    launch<cast_kernel<From, To, 1>>(map_shape<From, To>(count, 1), stream, x, y, count);
   }
 }
 

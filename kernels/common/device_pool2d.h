@@ -75,10 +75,12 @@ struct PoolPlan {
     }
   }
 
-  /// Blocks side by side over a picture's threads, and over pictures.
-  LaunchShape shape(int threads) const {
+  /// Blocks side by side over a picture's threads, and over pictures. Bytes of an element of the input, and of what
+  /// goes with one of the output.
+  LaunchShape shape(int threads, int64_t in_bytes, int64_t out_bytes) const {
     return {.grid = {blocks_for(threads, kPoolThreads), static_cast<unsigned>(std::min(pictures, kPoolPictures))},
-            .block = kPoolThreads};
+            .block = kPoolThreads,
+            .bytes = pictures * (in_size * in_bytes + out_size * out_bytes)};
   }
 
  private:

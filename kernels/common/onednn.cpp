@@ -79,6 +79,14 @@ std::string onednn_version() {
   return std::to_string(version->major) + '.' + std::to_string(version->minor) + '.' + std::to_string(version->patch);
 }
 
+bool onednn_has_bf16() {
+  static const bool has = [] {
+    const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  }();
+  return has;
+}
+
 int64_t onednn_scratch_bytes() { return pool().held(); }
 
 void onednn_release_scratch() { pool().release(); }

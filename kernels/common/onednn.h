@@ -10,6 +10,10 @@ namespace engine::kernels {
 /// Version of the oneDNN library that is loaded: "2.6.3".
 std::string onednn_version();
 
+/// Whether the processor multiplies BFloat16 itself (AVX-512 BF16, AMX), as oneDNN sees it: ONEDNN_MAX_CPU_ISA can hide
+/// it. Elsewhere oneDNN's kernels for that type are slower than those for floats.
+bool onednn_has_bf16();
+
 /// Bytes of scratch memory that convolutions and matrix products hold: oneDNN's scratchpads, reordered weights, tiles
 /// of the project's own algorithms. One buffer, grown to the largest call, for each call that runs at once.
 int64_t onednn_scratch_bytes();

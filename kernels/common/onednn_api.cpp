@@ -63,12 +63,13 @@ dnnl::memory wrap(const dnnl::memory::desc& desc, const void* data) {
   return {desc, cpu_engine(), const_cast<void*>(data)};
 }
 
-dnnl::memory::desc strided(const dnnl::memory::dims& dims, const dnnl::memory::dims& strides) {
-  return {dims, dnnl::memory::data_type::f32, strides};
+dnnl::memory::desc strided(const dnnl::memory::dims& dims, const dnnl::memory::dims& strides,
+                           dnnl::memory::data_type type) {
+  return {dims, type, strides};
 }
 
-dnnl::memory::desc any_layout(const dnnl::memory::dims& dims) {
-  return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, dnnl::memory::data_type type) {
+  return {dims, type, dnnl::memory::format_tag::any};
 }
 
 dnnl::convolution_forward::primitive_desc convolution_forward(const ConvolutionArgs& args) {

@@ -3,6 +3,9 @@
 // descriptor, 3.x from the arguments themselves. Only the *_onednn.cpp files of kernels/ include this.
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <type_traits>
+
+#include "kernels/common/half.h"
 
 namespace engine::kernels::onednn {
 
@@ -15,11 +18,19 @@ dnnl::stream& cpu_stream();
 /// An input or output as oneDNN sees it. oneDNN takes inputs, too, by a pointer that is not const.
 dnnl::memory wrap(const dnnl::memory::desc& desc, const void* data);
 
-/// A dense or strided FP32 tensor.
-dnnl::memory::desc strided(const dnnl::memory::dims& dims, const dnnl::memory::dims& strides);
+/// oneDNN's name of float and BFloat16.
+template <typename T>
+constexpr dnnl::memory::data_type type_of() {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, BFloat16>);
+  return std::is_same_v<T, float> ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+}
 
-/// An FP32 tensor whose layout oneDNN may choose.
-dnnl::memory::desc any_layout(const dnnl::memory::dims& dims);
+/// A dense or strided tensor.
+dnnl::memory::desc strided(const dnnl::memory::dims& dims, const dnnl::memory::dims& strides,
+                           dnnl::memory::data_type type);
+
+/// A tensor whose layout oneDNN may choose.
+dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, dnnl::memory::data_type type);
 
 /// The operands of a convolution primitive in any of its directions. `bias` is a zero descriptor where there is none.
 struct ConvolutionArgs {

@@ -26,10 +26,13 @@ bool aligned_groups(const T*... p) {
 inline constexpr int kMapThreads = 256;
 inline constexpr int kMapUnroll = 2;  // groups in flight in a thread, for each operand
 
-/// The launch for map_groups over `count` elements.
-inline LaunchShape map_shape(int64_t count, int width) {
+/// The launch for map_groups over `count` elements of operands of these types, each of which is moved once.
+template <typename... T>
+LaunchShape map_shape(int64_t count, int width) {
   const int64_t groups = (count + width - 1) / width;
-  return {.grid = blocks_for(groups, int64_t{kMapThreads} * kMapUnroll), .block = kMapThreads};
+  return {.grid = blocks_for(groups, int64_t{kMapThreads} * kMapUnroll),
+          .block = kMapThreads,
+          .bytes = count * (... + int64_t{sizeof(T)})};
 }
 
 /// y[i...] = f(Count<kWidth>(), i, x[i...]...) for i = 0, kWidth, ... below count; pointers are aligned_groups<kWidth>.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 namespace engine::kernels {
 
@@ -53,19 +54,25 @@ void conv2d_backward_weights_cpu(const T* x, const T* grad_y, T* grad_weight, T*
                                  const Conv2dShape& shape);
 
 /// Fast path. conv2d_select (conv2d_select.h) says which algorithm a shape and direction takes. Repeatable bit for bit
-/// with the same number of OpenMP threads.
-void conv2d_forward_fast(const float* x, const float* weight, const float* bias, float* y, const Conv2dShape& shape);
-void conv2d_backward_data_fast(const float* grad_y, const float* weight, float* grad_x, const Conv2dShape& shape);
-void conv2d_backward_weights_fast(const float* x, const float* grad_y, float* grad_weight, float* grad_bias,
+/// with the same number of OpenMP threads. T is float, Half or BFloat16; 16-bit types are multiplied as floats, or as
+/// BFloat16 where the processor can, summed in float and rounded once.
+template <typename T>
+void conv2d_forward_fast(const T* x, const T* weight, const std::type_identity_t<T>* bias, T* y,
+                         const Conv2dShape& shape);
+template <typename T>
+void conv2d_backward_data_fast(const T* grad_y, const T* weight, T* grad_x, const Conv2dShape& shape);
+template <typename T>
+void conv2d_backward_weights_fast(const T* x, const T* grad_y, T* grad_weight, std::type_identity_t<T>* grad_bias,
                                   const Conv2dShape& shape);
 
 /// What the fast path runs for this shape: "gemm" or "winograd" for the project's own algorithms, else oneDNN's
 /// implementation name ("jit:avx512_core", ...) or "reference" for the plain loops above. May create and cache oneDNN's
-/// primitive, so it costs what a first call costs.
+/// primitive, so it costs what a first call costs. T as above; 16-bit tensors may be taken through floats by it.
+template <typename T = float>
 std::string conv2d_implementation(const Conv2dShape& shape, ConvDirection direction);
 
-/// How often the fast path of this process has gone to the plain reference since oneDNN had no primitive for a shape
-/// (counted per call), all directions together.
+/// How often the fast path of this process has gone to the plain reference, or from BFloat16 to floats, since oneDNN
+/// had no primitive for a shape (counted per call), all directions together.
 int64_t conv2d_fallbacks();
 
 }  // namespace engine::kernels

@@ -1,4 +1,3 @@
-#include <atomic>
 #include <memory>
 #include <unordered_map>
 
@@ -7,7 +6,6 @@
 #include "kernels/common/onednn_api.h"
 #include "kernels/common/parallel.h"
 #include "kernels/conv2d/conv2d_onednn.h"
-#include "kernels/matmul/matmul.h"
 
 namespace engine::kernels {
 namespace {
@@ -23,6 +21,7 @@ struct PlanKey {
   ConvDirection direction = ConvDirection::forward;
   bool bias = false;
   int threads = 1;
+  memory::data_type type = memory::data_type::f32;
   bool operator==(const PlanKey&) const = default;
 };
 
@@ -30,9 +29,9 @@ struct PlanHash {
   size_t operator()(const PlanKey& key) const {
     const Conv2dShape& p = key.shape;
     size_t hash = 0;
-    for (const int64_t value :
-         {p.n, p.h, p.w, p.c, p.k, p.r, p.s, p.stride_h, p.stride_w, p.pad_h, p.pad_w, p.dilation_h, p.dilation_w,
-          p.groups, static_cast<int64_t>(key.direction), int64_t{key.bias}, int64_t{key.threads}}) {
+    for (const int64_t value : {p.n, p.h, p.w, p.c, p.k, p.r, p.s, p.stride_h, p.stride_w, p.pad_h, p.pad_w,
+                                p.dilation_h, p.dilation_w, p.groups, static_cast<int64_t>(key.direction),
+                                int64_t{key.bias}, int64_t{key.threads}, static_cast<int64_t>(key.type)}) {
       hash = (hash ^ static_cast<size_t>(value)) * 0x9E3779B97F4A7C15;
       hash ^= hash >> 32;
     }
@@ -51,8 +50,9 @@ struct Plan {
   memory::desc reorder_scratchpad;
 };
 
-memory::desc image(int64_t n, int64_t c, int64_t h, int64_t w) {
-  return onednn::strided({n, c, h, w}, {h * w * c, 1, w * c, c});
+memory::desc image(const memory::dims& nchw, memory::data_type type) {
+  const int64_t c = nchw[1], h = nchw[2], w = nchw[3];
+  return onednn::strided(nchw, {h * w * c, 1, w * c, c}, type);
 }
 
 memory::dims filter_dims(const Conv2dShape& shape) {
@@ -61,11 +61,11 @@ memory::dims filter_dims(const Conv2dShape& shape) {
   return {shape.groups, shape.k / shape.groups, group_c, shape.r, shape.s};
 }
 
-memory::desc krsc(const Conv2dShape& shape) {
+memory::desc krsc(const Conv2dShape& shape, memory::data_type type) {
   const int64_t group_c = shape.c / shape.groups, filter = shape.r * shape.s * group_c;
   memory::dims strides = {filter, 1, shape.s * group_c, group_c};
   if (shape.groups != 1) strides.insert(strides.begin(), shape.k / shape.groups * filter);
-  return onednn::strided(filter_dims(shape), strides);
+  return onednn::strided(filter_dims(shape), strides, type);
 }
 
 template <typename Primitive, typename Description>
@@ -91,12 +91,12 @@ void add_reorder(Plan& plan, ConvDirection direction) {
 std::shared_ptr<const Plan> make_plan(const PlanKey& key) {
   const Conv2dShape& shape = key.shape;
   auto plan = std::make_shared<Plan>();
-  plan->x = image(shape.n, shape.c, shape.h, shape.w);
-  plan->y = image(shape.n, shape.k, shape.out_h(), shape.out_w());
-  plan->weight = krsc(shape);
-  if (key.bias) plan->bias = onednn::strided({shape.k}, {1});
+  plan->x = image({shape.n, shape.c, shape.h, shape.w}, key.type);
+  plan->y = image({shape.n, shape.k, shape.out_h(), shape.out_w()}, key.type);
+  plan->weight = krsc(shape, key.type);
+  if (key.bias) plan->bias = onednn::strided({shape.k}, {1}, key.type);
   onednn::ConvolutionArgs args{.src = plan->x,
-                               .weights = onednn::any_layout(filter_dims(shape)),
+                               .weights = onednn::any_layout(filter_dims(shape), key.type),
                                .bias = plan->bias,
                                .dst = plan->y,
                                .strides = {shape.stride_h, shape.stride_w},
@@ -119,19 +119,18 @@ std::shared_ptr<const Plan> make_plan(const PlanKey& key) {
       }
       break;
   }
+  // Whatever takes the place of plain loops for BFloat16, such as a detour through floats, is faster.
+  const bool plain = plan->implementation.find("ref") != std::string::npos;
+  if (plain && key.type != memory::data_type::f32) return std::make_shared<Plan>();
   if (plan->primitive) add_reorder(*plan, key.direction);
   return plan;
 }
 
+template <typename T>
 std::shared_ptr<const Plan> plan_for(const Conv2dShape& shape, ConvDirection direction, bool bias) {
   static LruCache<PlanKey, Plan, PlanHash> cache(kCachedPlans);
   shape.require_valid();
-  return cache.get({shape, direction, bias, max_threads()}, make_plan);
-}
-
-std::atomic<int64_t>& fallback_count() {
-  static std::atomic<int64_t> count{0};
-  return count;
+  return cache.get({shape, direction, bias, max_threads(), onednn::type_of<T>()}, make_plan);
 }
 
 // One call's scratch memory, cut for the primitive, the reorder and the reordered filters.
@@ -150,7 +149,7 @@ class Execution {
   }
 
   // The filters for the primitive to read.
-  memory read_weight(const float* weight) {
+  memory read_weight(const void* weight) {
     if (!plan_.reorder) return onednn::wrap(plan_.weight, weight);
     const memory inner = onednn::wrap(plan_.inner_weight, scratch_.take(plan_.inner_weight.get_size()));
     reorder(onednn::wrap(plan_.weight, weight), inner);
@@ -158,11 +157,11 @@ class Execution {
   }
 
   // Where the primitive writes filters; write_weight brings them home.
-  memory inner_weight(float* weight) {
+  memory inner_weight(void* weight) {
     if (!plan_.reorder) return onednn::wrap(plan_.weight, weight);
     return onednn::wrap(plan_.inner_weight, scratch_.take(plan_.inner_weight.get_size()));
   }
-  void write_weight(const memory& inner, float* weight) {
+  void write_weight(const memory& inner, void* weight) {
     if (plan_.reorder) reorder(inner, onednn::wrap(plan_.weight, weight));
   }
 
@@ -183,52 +182,55 @@ class Execution {
 
 }  // namespace
 
-void conv2d_forward_onednn(const float* x, const float* weight, const float* bias, float* y, const Conv2dShape& shape) {
-  const auto plan = plan_for(shape, ConvDirection::forward, bias != nullptr);
-  if (!plan->primitive) {
-    ++fallback_count();
-    return conv2d_forward_cpu(x, weight, bias, y, shape);
-  }
+template <typename T>
+bool conv2d_forward_onednn(const T* x, const T* weight, const T* bias, T* y, const Conv2dShape& shape) {
+  const auto plan = plan_for<T>(shape, ConvDirection::forward, bias != nullptr);
+  if (!plan->primitive) return false;
   Execution execution(*plan);
   std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, onednn::wrap(plan->x, x)},
                                           {DNNL_ARG_WEIGHTS, execution.read_weight(weight)},
                                           {DNNL_ARG_DST, onednn::wrap(plan->y, y)}};
   if (bias != nullptr) args.emplace(DNNL_ARG_BIAS, onednn::wrap(plan->bias, bias));
   execution.run(std::move(args));
+  return true;
 }
 
-void conv2d_backward_data_onednn(const float* grad_y, const float* weight, float* grad_x, const Conv2dShape& shape) {
-  const auto plan = plan_for(shape, ConvDirection::backward_data, false);
-  if (!plan->primitive) {
-    ++fallback_count();
-    return conv2d_backward_data_cpu(grad_y, weight, grad_x, shape);
-  }
+template <typename T>
+bool conv2d_backward_data_onednn(const T* grad_y, const T* weight, T* grad_x, const Conv2dShape& shape) {
+  const auto plan = plan_for<T>(shape, ConvDirection::backward_data, false);
+  if (!plan->primitive) return false;
   Execution execution(*plan);
   execution.run({{DNNL_ARG_DIFF_DST, onednn::wrap(plan->y, grad_y)},
                  {DNNL_ARG_WEIGHTS, execution.read_weight(weight)},
                  {DNNL_ARG_DIFF_SRC, onednn::wrap(plan->x, grad_x)}});
+  return true;
 }
 
-void conv2d_backward_weights_onednn(const float* x, const float* grad_y, float* grad_weight, float* grad_bias,
-                                    const Conv2dShape& shape) {
-  const auto plan = plan_for(shape, ConvDirection::backward_weights, false);
-  if (!plan->primitive) {
-    ++fallback_count();
-    return conv2d_backward_weights_cpu(x, grad_y, grad_weight, grad_bias, shape);
-  }
+template <typename T>
+bool conv2d_backward_weights_onednn(const T* x, const T* grad_y, T* grad_weight, const Conv2dShape& shape) {
+  const auto plan = plan_for<T>(shape, ConvDirection::backward_weights, false);
+  if (!plan->primitive) return false;
   Execution execution(*plan);
   const memory inner = execution.inner_weight(grad_weight);
   execution.run({{DNNL_ARG_SRC, onednn::wrap(plan->x, x)},
                  {DNNL_ARG_DIFF_DST, onednn::wrap(plan->y, grad_y)},
                  {DNNL_ARG_DIFF_WEIGHTS, inner}});
   execution.write_weight(inner, grad_weight);
-  if (grad_bias != nullptr) column_sum(grad_y, grad_bias, shape.y_numel() / shape.k, shape.k);
+  return true;
 }
 
+template <typename T>
 std::string conv2d_onednn_implementation(const Conv2dShape& shape, ConvDirection direction) {
-  return plan_for(shape, direction, false)->implementation;
+  return plan_for<T>(shape, direction, false)->implementation;
 }
 
-int64_t conv2d_fallbacks() { return fallback_count(); }
+template bool conv2d_forward_onednn(const float*, const float*, const float*, float*, const Conv2dShape&);
+template bool conv2d_backward_data_onednn(const float*, const float*, float*, const Conv2dShape&);
+template bool conv2d_backward_weights_onednn(const float*, const float*, float*, const Conv2dShape&);
+template std::string conv2d_onednn_implementation<float>(const Conv2dShape&, ConvDirection);
+template bool conv2d_forward_onednn(const BFloat16*, const BFloat16*, const BFloat16*, BFloat16*, const Conv2dShape&);
+template bool conv2d_backward_data_onednn(const BFloat16*, const BFloat16*, BFloat16*, const Conv2dShape&);
+template bool conv2d_backward_weights_onednn(const BFloat16*, const BFloat16*, BFloat16*, const Conv2dShape&);
+template std::string conv2d_onednn_implementation<BFloat16>(const Conv2dShape&, ConvDirection);
 
 }  // namespace engine::kernels

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/common/half.h"
 #include "kernels/common/onednn.h"
 #include "kernels/common/shares.h"
 #include "kernels/conv2d/conv2d_patches.h"
@@ -15,11 +16,12 @@ using winograd::kPoints;
 using winograd::kProducts;
 
 // Forward and backward-data as one problem: backward-data is a convolution of grad_y with turned filters.
+template <typename T>
 struct Problem {
-  winograd::Picture from;
+  winograd::Picture<T> from;
   winograd::Tiling tiling;
   int64_t pad;
-  winograd::OutputPicture to;
+  winograd::OutputPicture<T> to;
 
   int64_t inputs() const { return from.c; }
   int64_t columns() const { return to.c; }
@@ -61,7 +63,8 @@ constexpr int64_t kBlockBytes = 1 << 20;
 constexpr int64_t kFewestTiles = 36, kMostTiles = 60;
 
 struct TileBlocks {
-  TileBlocks(const Problem& problem, int64_t threads) {
+  template <typename T>
+  TileBlocks(const Problem<T>& problem, int64_t threads) {
     const int64_t bytes = kProducts * (problem.inputs() + problem.columns()) * static_cast<int64_t>(sizeof(float));
     const int64_t tiles = std::clamp(kBlockBytes / bytes, kFewestTiles, kMostTiles), all = problem.tiling.count();
     count = std::min(all, ((all + tiles - 1) / tiles + threads - 1) / threads * threads);
@@ -78,7 +81,8 @@ struct TileBlocks {
   int64_t count, size, depths, input_plane, product_row, product_plane;
 };
 
-void multiply_tiles(const Problem& problem, const TileBlocks& blocks, Range tiles, const float* filters,
+template <typename T>
+void multiply_tiles(const Problem<T>& problem, const TileBlocks& blocks, Range tiles, const float* filters,
                     float* buffer) {
   const int64_t inputs = problem.inputs(), rows = tiles.end - tiles.begin;
   const int64_t filter_plane = problem.panels() * panel_floats(inputs);
@@ -103,7 +107,8 @@ void multiply_tiles(const Problem& problem, const TileBlocks& blocks, Range tile
   winograd::transform_outputs(products, problem.tiling, tiles, {0, problem.columns()}, problem.to);
 }
 
-void convolve_by_tiles(const Problem& problem, const float* weight, const Conv2dShape& shape, const Taps& taps,
+template <typename T>
+void convolve_by_tiles(const Problem<T>& problem, const T* weight, const Conv2dShape& shape, const Taps& taps,
                        bool forward) {
   const int64_t packed_floats = packed_filter_floats(shape, taps, forward), inputs = problem.inputs();
   const int64_t filter_floats = packed_floats / 9 * kProducts, threads = max_threads();
@@ -137,7 +142,8 @@ constexpr int64_t kSharedTiles = 64, kPieceDepth = 64, kProductRow = kPanel + kL
 constexpr int64_t kPieceFloats = kProducts * kPieceDepth * kPanel;
 
 struct SharedTiles {
-  explicit SharedTiles(const Problem& problem)
+  template <typename T>
+  explicit SharedTiles(const Problem<T>& problem)
       : size(std::min(kSharedTiles, problem.tiling.count())),
         block(size * kRowStride),
         plane((problem.inputs() + kDepthBlock - 1) / kDepthBlock * block + kLanes),
@@ -154,7 +160,8 @@ struct SharedBuffers {
 };
 
 // One panel of output channels for some of the shared tiles, whose transforms begin at `transformed`.
-void multiply_panel(const Problem& problem, const SharedTiles& shared, const PackedFilters& filters, int64_t panel,
+template <typename T>
+void multiply_panel(const Problem<T>& problem, const SharedTiles& shared, const PackedFilters& filters, int64_t panel,
                     Range tiles, SharedBuffers at) {
   const float* transformed = at.transformed;
   float* buffer = at.buffer;
@@ -181,7 +188,8 @@ void multiply_panel(const Problem& problem, const SharedTiles& shared, const Pac
   winograd::transform_outputs(products, problem.tiling, tiles, columns, problem.to);
 }
 
-void convolve_by_panels(const Problem& problem, const float* weight, const Conv2dShape& shape, const Taps& taps,
+template <typename T>
+void convolve_by_panels(const Problem<T>& problem, const T* weight, const Conv2dShape& shape, const Taps& taps,
                         bool forward) {
   const SharedTiles shared(problem);
   const int64_t packed_floats = packed_filter_floats(shape, taps, forward), threads = max_threads();
@@ -213,7 +221,8 @@ void convolve_by_panels(const Problem& problem, const float* weight, const Conv2
 // Transformed filters beyond this are not worth their way to memory: a few times a second-level cache.
 constexpr int64_t kFewFilterFloats = int64_t{2} << 20;
 
-void convolve(const Problem& problem, const float* weight, const Conv2dShape& shape, bool forward) {
+template <typename T>
+void convolve(const Problem<T>& problem, const T* weight, const Conv2dShape& shape, bool forward) {
   const Taps taps = forward ? Taps{3, 3} : Taps{3, 3, 2, 2, -1, -1};
   const bool few = kProducts * shape.k * shape.c <= kFewFilterFloats;
   few ? convolve_by_tiles(problem, weight, shape, taps, forward)
@@ -232,21 +241,29 @@ int64_t conv2d_winograd_tiles(const Conv2dShape& shape) {
   return winograd::Tiling{shape.n, shape.out_h(), shape.out_w()}.count();
 }
 
-void conv2d_forward_winograd(const float* x, const float* weight, const float* bias, float* y,
-                             const Conv2dShape& shape) {
-  convolve({.from = {x, shape.h, shape.w, shape.c},
-            .tiling = {shape.n, shape.out_h(), shape.out_w()},
-            .pad = shape.pad_h,
-            .to = {y, shape.k, bias}},
-           weight, shape, true);
+template <typename T>
+void conv2d_forward_winograd(const T* x, const T* weight, const T* bias, T* y, const Conv2dShape& shape) {
+  convolve<T>({.from = {x, shape.h, shape.w, shape.c},
+               .tiling = {shape.n, shape.out_h(), shape.out_w()},
+               .pad = shape.pad_h,
+               .to = {y, shape.k, bias}},
+              weight, shape, true);
 }
 
-void conv2d_backward_data_winograd(const float* grad_y, const float* weight, float* grad_x, const Conv2dShape& shape) {
-  convolve({.from = {grad_y, shape.out_h(), shape.out_w(), shape.k},
-            .tiling = {shape.n, shape.h, shape.w},
-            .pad = 2 - shape.pad_h,
-            .to = {grad_x, shape.c, nullptr}},
-           weight, shape, false);
+template <typename T>
+void conv2d_backward_data_winograd(const T* grad_y, const T* weight, T* grad_x, const Conv2dShape& shape) {
+  convolve<T>({.from = {grad_y, shape.out_h(), shape.out_w(), shape.k},
+               .tiling = {shape.n, shape.h, shape.w},
+               .pad = 2 - shape.pad_h,
+               .to = {grad_x, shape.c, nullptr}},
+              weight, shape, false);
 }
+
+template void conv2d_forward_winograd(const float*, const float*, const float*, float*, const Conv2dShape&);
+template void conv2d_forward_winograd(const Half*, const Half*, const Half*, Half*, const Conv2dShape&);
+template void conv2d_forward_winograd(const BFloat16*, const BFloat16*, const BFloat16*, BFloat16*, const Conv2dShape&);
+template void conv2d_backward_data_winograd(const float*, const float*, float*, const Conv2dShape&);
+template void conv2d_backward_data_winograd(const Half*, const Half*, Half*, const Conv2dShape&);
+template void conv2d_backward_data_winograd(const BFloat16*, const BFloat16*, BFloat16*, const Conv2dShape&);
 
 }  // namespace engine::kernels

@@ -4,7 +4,8 @@
 // Against FP64 the largest error of FP32 was at most 2.4 times a direct convolution's (tests/support/tolerance.cpp has
 // figures). Small filters are transformed once and each thread takes blocks of tiles through all stages in its cache;
 // large ones would go to memory and back, so they are transformed piece by piece where they are used. Scratch memory
-// stays below 25 MB on two threads for ResNet-50's filters.
+// stays below 25 MB on two threads for ResNet-50's filters. T: float, Half or BFloat16; 16-bit values become floats as
+// tiles are read, and results are rounded as they are written.
 
 #include "kernels/conv2d/conv2d.h"
 
@@ -17,13 +18,14 @@ bool conv2d_winograd_takes(const Conv2dShape& shape);
 /// Tiles of 4 x 4 outputs that the pictures are cut into.
 int64_t conv2d_winograd_tiles(const Conv2dShape& shape);
 
-void conv2d_forward_winograd(const float* x, const float* weight, const float* bias, float* y,
-                             const Conv2dShape& shape);
-void conv2d_backward_data_winograd(const float* grad_y, const float* weight, float* grad_x, const Conv2dShape& shape);
+template <typename T>
+void conv2d_forward_winograd(const T* x, const T* weight, const T* bias, T* y, const Conv2dShape& shape);
+template <typename T>
+void conv2d_backward_data_winograd(const T* grad_y, const T* weight, T* grad_x, const Conv2dShape& shape);
 
 /// Writes no bias gradient. With up to 29,000 filters of 3x3 (k * c) each thread sums over its own tiles, and the sums
 /// are added in a fixed order, so the result depends on the number of threads; beyond that it does not.
-void conv2d_backward_weights_winograd(const float* x, const float* grad_y, float* grad_weight,
-                                      const Conv2dShape& shape);
+template <typename T>
+void conv2d_backward_weights_winograd(const T* x, const T* grad_y, T* grad_weight, const Conv2dShape& shape);
 
 }  // namespace engine::kernels

@@ -2,6 +2,7 @@
 
 #include "kernels/common/onednn.h"
 #include "kernels/common/shares.h"
+#include "kernels/common/storage_vec.h"
 #include "kernels/conv2d/conv2d_winograd.h"
 #include "kernels/conv2d/winograd_tiles.h"
 #include "kernels/matmul/gemm.h"
@@ -12,8 +13,9 @@ namespace {
 using winograd::kPoints;
 using winograd::kProducts;
 
+template <typename T>
 struct Problem {
-  winograd::Picture x, grad_y;
+  winograd::Picture<T> x, grad_y;
   winograd::Tiling tiling;
   int64_t pad;
 
@@ -23,7 +25,8 @@ struct Problem {
 
 // Room for the transforms of a block of tiles, as groups of grad_y's channels and panels of x's.
 struct Transforms {
-  explicit Transforms(const Problem& problem)
+  template <typename T>
+  explicit Transforms(const Problem<T>& problem)
       : grad_plane(panels_of(problem.k()) * kColumnsDepth * kGroupStride + kLanes),
         x_plane(panels_of(problem.c()) * kColumnsDepth * kPanel + kLanes) {}
   int64_t floats() const { return kProducts * (grad_plane + x_plane); }
@@ -38,7 +41,9 @@ struct Transforms {
 };
 
 // Transforms `tiles` into rows first, first + 1, ... of a buffer.
-void transform_tiles(const Problem& problem, const Transforms& transforms, Range tiles, int64_t first, float* buffer) {
+template <typename T>
+void transform_tiles(const Problem<T>& problem, const Transforms& transforms, Range tiles, int64_t first,
+                     float* buffer) {
   winograd::Planes grads = transforms.grads(buffer), inputs = transforms.inputs(buffer);
   grads.data += first * grads.row;
   inputs.data += first * inputs.row;
@@ -72,9 +77,8 @@ void add_products(const Transforms& transforms, float* buffer, int64_t tiles, co
 }
 
 // Transforms one row of the sums into filter gradients. `parts` sums that follow one another are added in their order.
-void write_row(const Sums& sums, int64_t row, int64_t parts, const Problem& problem, bool accumulate,
-               float* grad_weight) {
-  const int64_t plane = sums.plane(), c = problem.c();
+void write_row(const Sums& sums, int64_t row, int64_t parts, int64_t c, bool accumulate, float* grad_weight) {
+  const int64_t plane = sums.plane();
   for (int64_t column = 0; column < sums.columns(); column += kLanes) {
     const float* from = sums.data + row * sums.columns() + column;
     Vector half[kPoints][3];
@@ -98,7 +102,8 @@ void write_row(const Sums& sums, int64_t row, int64_t parts, const Problem& prob
 }
 
 // Plan for small filters: each thread sums over its own tiles, and the threads' sums are added at the end.
-void sum_by_tiles(const Problem& problem, float* grad_weight) {
+template <typename T>
+void sum_by_tiles(const Problem<T>& problem, float* grad_weight) {
   const Transforms transforms(problem);
   const int64_t tiles = problem.tiling.count(), parts = std::min<int64_t>(max_threads(), tiles);
   const Sums all{nullptr, {0, problem.k()}, {0, problem.c()}};
@@ -117,7 +122,7 @@ void sum_by_tiles(const Problem& problem, float* grad_weight) {
   });
   parallel_for(problem.k(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      write_row({sums, all.k, all.c}, row, parts, problem, false, grad_weight);
+      write_row({sums, all.k, all.c}, row, parts, problem.c(), false, grad_weight);
     }
   });
 }
@@ -126,7 +131,8 @@ void sum_by_tiles(const Problem& problem, float* grad_weight) {
 // thread takes blocks of the filters through its cache.
 constexpr int64_t kBlockK = kPanel, kBlockC = 128 / kPanel * kPanel;
 
-void sum_by_blocks(const Problem& problem, float* grad_weight) {
+template <typename T>
+void sum_by_blocks(const Problem<T>& problem, float* grad_weight) {
   const Transforms transforms(problem);
   const int64_t k_blocks = (problem.k() + kBlockK - 1) / kBlockK, c_blocks = (problem.c() + kBlockC - 1) / kBlockC;
   const int64_t parts = std::min<int64_t>(max_threads(), k_blocks * c_blocks);
@@ -144,7 +150,7 @@ void sum_by_blocks(const Problem& problem, float* grad_weight) {
         const Sums block{
             sums + part * kSumFloats, {k, std::min(problem.k(), k + kBlockK)}, {c, std::min(problem.c(), c + kBlockC)}};
         add_products(transforms, buffer, count, block, false);
-        for (int64_t row = 0; row < block.rows(); ++row) write_row(block, row, 1, problem, first > 0, grad_weight);
+        for (int64_t row = 0; row < block.rows(); ++row) write_row(block, row, 1, problem.c(), first > 0, grad_weight);
       }
     });
   }
@@ -155,14 +161,28 @@ constexpr int64_t kFewSumFloats = int64_t{1} << 20;
 
 }  // namespace
 
-void conv2d_backward_weights_winograd(const float* x, const float* grad_y, float* grad_weight,
-                                      const Conv2dShape& shape) {
-  const Problem problem{.x = {x, shape.h, shape.w, shape.c},
-                        .grad_y = {grad_y, shape.out_h(), shape.out_w(), shape.k},
-                        .tiling = {shape.n, shape.out_h(), shape.out_w()},
-                        .pad = shape.pad_h};
+template <typename T>
+void conv2d_backward_weights_winograd(const T* x, const T* grad_y, T* grad_weight, const Conv2dShape& shape) {
+  const Problem<T> problem{.x = {x, shape.h, shape.w, shape.c},
+                           .grad_y = {grad_y, shape.out_h(), shape.out_w(), shape.k},
+                           .tiling = {shape.n, shape.out_h(), shape.out_w()},
+                           .pad = shape.pad_h};
   const bool few = kProducts * shape.k * shape.c <= kFewSumFloats;
-  few ? sum_by_tiles(problem, grad_weight) : sum_by_blocks(problem, grad_weight);
+  const auto sum_up = few ? sum_by_tiles<T> : sum_by_blocks<T>;
+  if constexpr (kNarrow<T>) {
+    const int64_t count = shape.weight_numel();
+    Scratch scratch(Scratch::padded_floats(count));
+    float* sums = scratch.take_floats(count);
+    sum_up(problem, sums);
+    parallel_for(count, 1 << 15,
+                 [=](int64_t begin, int64_t end) { narrow(sums + begin, grad_weight + begin, end - begin); });
+  } else {
+    sum_up(problem, grad_weight);
+  }
 }
+
+template void conv2d_backward_weights_winograd(const float*, const float*, float*, const Conv2dShape&);
+template void conv2d_backward_weights_winograd(const Half*, const Half*, Half*, const Conv2dShape&);
+template void conv2d_backward_weights_winograd(const BFloat16*, const BFloat16*, BFloat16*, const Conv2dShape&);
 
 }  // namespace engine::kernels

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/common/storage_vec.h"
+
 namespace engine::kernels::winograd {
 namespace {
 
@@ -20,8 +22,8 @@ Range inside(int64_t first, int64_t size, int64_t extent) {
 }
 
 // Loads column j of a window; the rows outside are zero.
-template <int64_t kSize>
-void load_column(const float* first, int64_t row_stride, Range rows, bool column_inside, Vector* to) {
+template <int64_t kSize, typename T>
+void load_column(const T* first, int64_t row_stride, Range rows, bool column_inside, Vector* to) {
   for (int64_t i = 0; i < kSize; ++i) {
     to[i] = column_inside && i >= rows.begin && i < rows.end ? load(first + i * row_stride) : Vector{};
   }
@@ -33,7 +35,8 @@ void store_points(const Vector (&points)[kPoints], float* to, int64_t plane) {
 }
 
 // One vector of channels of one tile, `first` being the window's first pixel, which may lie outside.
-void transform_input(const float* first, int64_t row_stride, int64_t pixel_stride, Range rows, Range columns, float* to,
+template <typename T>
+void transform_input(const T* first, int64_t row_stride, int64_t pixel_stride, Range rows, Range columns, float* to,
                      int64_t plane) {
   Vector half[kPoints][kPoints];  // [point of the rows, column]
   const bool whole = rows.end - rows.begin == kPoints && columns.end - columns.begin == kPoints;
@@ -57,8 +60,9 @@ void transform_input(const float* first, int64_t row_stride, int64_t pixel_strid
   }
 }
 
-void transform_gradient(const float* first, int64_t row_stride, int64_t pixel_stride, Range rows, Range columns,
-                        float* to, int64_t plane) {
+template <typename T>
+void transform_gradient(const T* first, int64_t row_stride, int64_t pixel_stride, Range rows, Range columns, float* to,
+                        int64_t plane) {
   Vector half[kPoints][kOutputs];
   for (int64_t j = 0; j < kOutputs; ++j) {
     Vector column[kOutputs], points[kPoints];
@@ -91,12 +95,13 @@ void transform_output(const float* from, int64_t plane, Vector bias, Vector (&ou
 
 }  // namespace
 
-void transform_inputs(const Picture& x, const Tiling& tiling, int64_t pad, Range tiles, const Planes& to) {
+template <typename T>
+void transform_inputs(const Picture<T>& x, const Tiling& tiling, int64_t pad, Range tiles, const Planes& to) {
   for (int64_t index = tiles.begin; index < tiles.end; ++index) {
     const Tile tile(tiling, index);
     const int64_t top = tile.top - pad, left = tile.left - pad;
     const Range rows = inside(top, kPoints, x.h), columns = inside(left, kPoints, x.w);
-    const float* first = x.data + ((tile.b * x.h + top) * x.w + left) * x.c;
+    const T* first = x.data + ((tile.b * x.h + top) * x.w + left) * x.c;
     for (int64_t channel = 0; channel < x.c; channel += kLanes) {
       transform_input(first + channel, x.w * x.c, x.c, rows, columns, to.data + to.offset(index - tiles.begin, channel),
                       to.plane);
@@ -104,11 +109,12 @@ void transform_inputs(const Picture& x, const Tiling& tiling, int64_t pad, Range
   }
 }
 
-void transform_gradients(const Picture& grad_y, const Tiling& tiling, Range tiles, const Planes& to) {
+template <typename T>
+void transform_gradients(const Picture<T>& grad_y, const Tiling& tiling, Range tiles, const Planes& to) {
   for (int64_t index = tiles.begin; index < tiles.end; ++index) {
     const Tile tile(tiling, index);
     const Range rows = inside(tile.top, kOutputs, grad_y.h), columns = inside(tile.left, kOutputs, grad_y.w);
-    const float* first = grad_y.data + ((tile.b * grad_y.h + tile.top) * grad_y.w + tile.left) * grad_y.c;
+    const T* first = grad_y.data + ((tile.b * grad_y.h + tile.top) * grad_y.w + tile.left) * grad_y.c;
     for (int64_t channel = 0; channel < grad_y.c; channel += kLanes) {
       transform_gradient(first + channel, grad_y.w * grad_y.c, grad_y.c, rows, columns,
                          to.data + to.offset(index - tiles.begin, channel), to.plane);
@@ -116,12 +122,14 @@ void transform_gradients(const Picture& grad_y, const Tiling& tiling, Range tile
   }
 }
 
-void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, Range channels, const OutputPicture& y) {
+template <typename T>
+void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, Range channels,
+                       const OutputPicture<T>& y) {
   for (int64_t index = tiles.begin; index < tiles.end; ++index) {
     const Tile tile(tiling, index);
     const int64_t rows = std::min(kOutputs, tiling.out_h - tile.top);
     const int64_t columns = std::min(kOutputs, tiling.out_w - tile.left);
-    float* first = y.data + ((tile.b * tiling.out_h + tile.top) * tiling.out_w + tile.left) * y.c;
+    T* first = y.data + ((tile.b * tiling.out_h + tile.top) * tiling.out_w + tile.left) * y.c;
     for (int64_t channel = channels.begin; channel < channels.end; channel += kLanes) {
       Vector outputs[kOutputs][kOutputs];
       transform_output(from.data + from.offset(index - tiles.begin, channel - channels.begin), from.plane,
@@ -134,5 +142,15 @@ void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, Ra
     }
   }
 }
+
+template void transform_inputs(const Picture<float>&, const Tiling&, int64_t, Range, const Planes&);
+template void transform_inputs(const Picture<Half>&, const Tiling&, int64_t, Range, const Planes&);
+template void transform_inputs(const Picture<BFloat16>&, const Tiling&, int64_t, Range, const Planes&);
+template void transform_gradients(const Picture<float>&, const Tiling&, Range, const Planes&);
+template void transform_gradients(const Picture<Half>&, const Tiling&, Range, const Planes&);
+template void transform_gradients(const Picture<BFloat16>&, const Tiling&, Range, const Planes&);
+template void transform_outputs(const Planes&, const Tiling&, Range, Range, const OutputPicture<float>&);
+template void transform_outputs(const Planes&, const Tiling&, Range, Range, const OutputPicture<Half>&);
+template void transform_outputs(const Planes&, const Tiling&, Range, Range, const OutputPicture<BFloat16>&);
 
 }  // namespace engine::kernels::winograd

@@ -17,8 +17,10 @@ struct Tiling {
   int64_t count() const { return n * high() * wide(); }
 };
 
+/// T, here and below: float, Half or BFloat16.
+template <typename T>
 struct Picture {
-  const float* data;
+  const T* data;
   int64_t h, w, c;  // c is a multiple of a vector
 };
 
@@ -33,19 +35,24 @@ struct Planes {
 
 /// Transforms the 6 x 6 inputs of tiles [tiles.begin, tiles.end), which begin `pad` pixels left of and above a tile's
 /// outputs and are zero outside of the picture, into rows 0, 1, ... of the planes.
-void transform_inputs(const Picture& x, const Tiling& tiling, int64_t pad, Range tiles, const Planes& to);
+template <typename T>
+void transform_inputs(const Picture<T>& x, const Tiling& tiling, int64_t pad, Range tiles, const Planes& to);
 
 /// Transforms the tiles of grad_y for F(3x3, 4x4); gradients outside of the picture count as zero.
-void transform_gradients(const Picture& grad_y, const Tiling& tiling, Range tiles, const Planes& to);
+template <typename T>
+void transform_gradients(const Picture<T>& grad_y, const Tiling& tiling, Range tiles, const Planes& to);
 
+template <typename T>
 struct OutputPicture {
-  float* data;
+  T* data;
   int64_t c;
-  const float* bias;  // [c], added where not null
+  const T* bias;  // [c], added where not null
 };
 
 /// Transforms rows 0, 1, ... of the planes back into channels [channels.begin, channels.end) of tiles of y; the planes'
 /// channel 0 is channels.begin.
-void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, Range channels, const OutputPicture& y);
+template <typename T>
+void transform_outputs(const Planes& from, const Tiling& tiling, Range tiles, Range channels,
+                       const OutputPicture<T>& y);
 
 }  // namespace engine::kernels::winograd

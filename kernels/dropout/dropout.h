@@ -1,8 +1,8 @@
 #pragma once
 // Dropout (Srivastava et al., 2014), scaled in training: y = x / (1 - p) where kept, 0 where dropped (also for x that
 // is not finite). Element i is kept where the uniform number of word i % 4 of Philox block (key seed, counter {i / 4,
-// offset}) is at least p. So the mask needs no memory: the backward pass computes it again. float and double; threaded;
-// results do not depend on the number of threads.
+// offset}) is at least p. So the mask needs no memory: the backward pass computes it again. float, double, Half and
+// BFloat16; threaded; results do not depend on the number of threads.
 
 #include <cstdint>
 

@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "kernels/common/half.h"
 #include "kernels/common/parallel.h"
 #include "kernels/common/philox.h"
+#include "kernels/common/wide.h"
 #include "kernels/dropout/dropout.h"
 
 namespace engine::kernels {
@@ -13,13 +15,13 @@ constexpr int64_t kGrainBlocks = 1 << 11;
 
 template <typename T>
 void dropout_forward_cpu(const Dropout& spec, const T* x, T* y, int64_t count) {
-  const auto scale = static_cast<T>(1 / (1 - spec.probability));
+  const auto scale = static_cast<Wide<T>>(1 / (1 - spec.probability));
   parallel_for((count + 3) / 4, kGrainBlocks, [=](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const Philox::Block words = Philox::block(spec.seed, static_cast<uint64_t>(block), spec.offset);
       for (int64_t i = block * 4; i < std::min(block * 4 + 4, count); ++i) {
         const bool keep = Philox::uniform(words[static_cast<size_t>(i % 4)]) >= spec.probability;
-        y[i] = keep ? x[i] * scale : T{0};
+        y[i] = T(keep ? static_cast<Wide<T>>(x[i]) * scale : Wide<T>{0});
       }
     }
   });
@@ -32,7 +34,11 @@ void dropout_backward_cpu(const Dropout& spec, const T* grad_y, T* grad_x, int64
 
 template void dropout_forward_cpu(const Dropout&, const float*, float*, int64_t);
 template void dropout_forward_cpu(const Dropout&, const double*, double*, int64_t);
+template void dropout_forward_cpu(const Dropout&, const Half*, Half*, int64_t);
+template void dropout_forward_cpu(const Dropout&, const BFloat16*, BFloat16*, int64_t);
 template void dropout_backward_cpu(const Dropout&, const float*, float*, int64_t);
 template void dropout_backward_cpu(const Dropout&, const double*, double*, int64_t);
+template void dropout_backward_cpu(const Dropout&, const Half*, Half*, int64_t);
+template void dropout_backward_cpu(const Dropout&, const BFloat16*, BFloat16*, int64_t);
 
 }  // namespace engine::kernels

@@ -51,11 +51,11 @@ void dropout_forward_cuda(const DropoutCuda<T>& args, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<T>;
   static_assert(kWidth % 4 == 0);
   if (aligned_groups<kWidth>(args.x, args.y)) {
-    launch<dropout_forward_kernel<T, kWidth>>(map_shape(args.count, kWidth), stream, chances(args.spec), args.offset,
-                                              args.x, args.y, args.count);
+    launch<dropout_forward_kernel<T, kWidth>>(map_shape<T, T>(args.count, kWidth), stream, chances(args.spec),
+                                              args.offset, args.x, args.y, args.count);
   } else {
-    launch<dropout_forward_kernel<T, 1>>(map_shape(args.count, 1), stream, chances(args.spec), args.offset, args.x,
-                                         args.y, args.count);
+    launch<dropout_forward_kernel<T, 1>>(map_shape<T, T>(args.count, 1), stream, chances(args.spec), args.offset,
+                                         args.x, args.y, args.count);
   }
 }
 

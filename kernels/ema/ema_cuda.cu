@@ -49,9 +49,10 @@ std::vector<EmaPair> ema_parts(std::span<const EmaPair> pairs) {
   return parts;
 }
 
-void ema_update_cuda(const StepState* state, double decay, const EmaPair* parts, int count, cudaStream_t stream) {
-  launch<ema_update_kernel>({.grid = static_cast<unsigned>(count), .block = kThreads}, stream, state,
-                            static_cast<float>(decay), static_cast<float>(1 - decay), parts);
+void ema_update_cuda(const StepState* state, double decay, const EmaPair* parts, int count, int64_t elements,
+                     cudaStream_t stream) {
+  launch<ema_update_kernel>({.grid = static_cast<unsigned>(count), .block = kThreads, .bytes = 12 * elements}, stream,
+                            state, static_cast<float>(decay), static_cast<float>(1 - decay), parts);
 }
 
 }  // namespace engine::kernels

@@ -21,7 +21,8 @@ struct EmaPair {
 std::vector<EmaPair> ema_parts(std::span<const EmaPair> pairs);
 
 /// average = decay * average + (1 - decay) * weights for all parts [count, in device memory, from ema_parts], unless
-/// state says that the step is not applied. Bytes an element: 12.
-void ema_update_cuda(const StepState* state, double decay, const EmaPair* parts, int count, cudaStream_t stream);
+/// state says that the step is not applied. Moves 12 bytes for each of the `elements` of all pairs, or nothing.
+void ema_update_cuda(const StepState* state, double decay, const EmaPair* parts, int count, int64_t elements,
+                     cudaStream_t stream);
 
 }  // namespace engine::kernels

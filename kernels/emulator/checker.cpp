@@ -7,6 +7,7 @@
 
 #include "kernels/emulator/checker_state.h"
 #include "kernels/emulator/emulator.h"
+#include "kernels/emulator/host_guard.h"
 
 namespace emulator {
 namespace {
@@ -66,6 +67,8 @@ const char* describe(FindingKind kind) {
       return "illegal launch shape";
     case FindingKind::host_memory:
       return "host memory in a kernel";
+    case FindingKind::device_memory:
+      return "device memory touched by the host";
     case FindingKind::pinned_reuse:
       return "pinned memory changed under a pending copy";
     case FindingKind::leak:
@@ -126,7 +129,27 @@ void Checker::report(FindingKind kind, const Access* access, std::string details
   keep(describe_finding(kind, access, std::move(details), other_pc));
 }
 
+void Checker::note_host_touches() {
+  for (const HostTouch& touch : take_host_touches()) {
+    Raw raw{{}, nullptr, nullptr};
+    raw.finding.kind = FindingKind::device_memory;
+    raw.finding.kernel = "host code";
+    raw.finding.details = touch.write ? "writes" : "reads";
+    if (const auto allocation = find_allocation(touch.address)) {
+      const auto offset = static_cast<const char*>(touch.address) - allocation->base;
+      raw.finding.details += " at offset " + std::to_string(offset) + " of an allocation of " +
+                             std::to_string(allocation->bytes) + " bytes on device " +
+                             std::to_string(allocation->device);
+    } else {
+      raw.finding.details += " where no allocation is any more";
+    }
+    raw.finding.place = Places::get().of_stack(touch.frames);
+    keep(std::move(raw));
+  }
+}
+
 std::vector<Finding> Checker::findings() {
+  note_host_touches();
   const std::lock_guard lock(mutex_);
   std::vector<Finding> findings;
   for (const Raw& raw : raw_) {
@@ -139,6 +162,7 @@ std::vector<Finding> Checker::findings() {
 }
 
 size_t Checker::finding_count() {
+  note_host_touches();
   const std::lock_guard lock(mutex_);
   return count_;
 }
@@ -170,9 +194,11 @@ void enable_checker(const CheckerOptions& options) {
   active = std::make_unique<Checker>(options);
   for (const Allocation& allocation : live_allocations()) active->adopt(allocation);
   set_observer(active.get());
+  start_host_guard();
 }
 
 void disable_checker() {
+  if (active != nullptr) stop_host_guard();
   set_observer(nullptr);
   active.reset();
 }

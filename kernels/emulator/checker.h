@@ -4,13 +4,14 @@
 //
 // Found exactly: races on shared and global memory between threads, blocks and operations on streams; reads of memory
 // that nobody wrote; accesses outside of allocations and outside of their life in stream order; misaligned accesses;
-// barriers that not all threads reach; host memory touched by kernels; pinned memory changed under a pending copy;
-// memory never freed. docs/kernel_debugging.md shows how to use it.
+// barriers that not all threads reach; host memory touched by kernels and device memory touched by the host; pinned
+// memory changed under a pending copy; memory never freed. docs/kernel_debugging.md shows how to use it.
 //
-// Not seen: what the host reads or writes itself, in device memory too, but for the source of a pending copy; code that
-// is compiled without the hooks (access_hooks.h), such as sanitizer builds and library calls, which are taken by the
-// spans that they declare. Order through fences and atomics (a block that waits for another's flag) is not understood:
-// it counts as a race. Rules for races: FastTrack (Flanagan, Freund 2009), with barriers for locks.
+// Not seen: what the host reads or writes in its own memory, but for the source of a pending copy; what it does in
+// device memory while an operation runs on another thread; code that is compiled without the hooks (access_hooks.h),
+// such as sanitizer builds and library calls, which are taken by the spans that they declare. Order through fences and
+// atomics (a block that waits for another's flag) is not understood: it counts as a race. Rules for races: FastTrack
+// (Flanagan, Freund 2009), with barriers for locks.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,7 @@ enum class FindingKind {
   divergent_barrier,
   launch_shape,
   host_memory,
+  device_memory,
   pinned_reuse,
   leak,
 };

@@ -54,7 +54,11 @@ std::string from_root(std::string_view path) {
   return std::string(path);
 }
 
-bool ours(std::string_view place) { return !place.empty() && place[0] != '/' && place[0] != '?'; }
+/// Not "?", nor a system's header, nor what distributions' debug information says of their libraries
+/// ("../sysdeps/...").
+bool ours(std::string_view place) {
+  return !place.empty() && std::string_view("/?.").find(place[0]) == std::string_view::npos;
+}
 
 }  // namespace
 
@@ -162,6 +166,24 @@ const Places::Place& Places::find(const void* return_address) {
   const auto [known, fresh] = known_.try_emplace(return_address);
   if (fresh && return_address != nullptr) known->second = look_up(return_address);
   return known->second;
+}
+
+std::string Places::of_stack(std::span<const void* const> frames) {
+  std::string program;
+  for (const void* frame : frames) {
+    if (frame == nullptr) break;
+    const std::string& line = of(frame);
+    if (ours(line)) return line;
+    Module module{"", reinterpret_cast<uintptr_t>(frame) - 1};
+    if (!program.empty() || dl_iterate_phdr(find_module, &module) == 0 || module.file.ends_with(".so") ||
+        module.file.find(".so.") != std::string::npos) {
+      continue;
+    }
+    char offset[32];
+    std::snprintf(offset, sizeof offset, "+0x%zx", static_cast<size_t>(module.address - module.bias));
+    program = module.file.substr(module.file.rfind('/') + 1) + offset;
+  }
+  return program;
 }
 
 bool Places::in_kernel_source(const void* return_address) {

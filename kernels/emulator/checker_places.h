@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -21,6 +22,9 @@ class Places {
   /// "kernels/relu/relu_cuda.cu:31" of the call that returns there: the innermost inlined function outside of
   /// kernels/common and of the system's headers. "?" without debug information or addr2line; empty for null.
   const std::string& of(const void* return_address) { return find(return_address).shown; }
+  /// The first line of the project's own in a stack of return addresses, the innermost first; "PROGRAM+0x1234" of the
+  /// program's innermost function where lines are not known.
+  std::string of_stack(std::span<const void* const> frames);
   /// Whether the line was written by this project, and in a kernel (launch.h is not).
   bool in_kernel_source(const void* return_address);
 

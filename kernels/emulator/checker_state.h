@@ -77,6 +77,7 @@ class Checker : public Observer {
     size_t hash;
   };
 
+  void note_host_touches();
   void settle();
   void check_snapshots(uint64_t operation);
   void forget_snapshots();

@@ -50,6 +50,27 @@ Arena::Arena(int device, size_t quarantine_bytes) : device_(device), quarantine_
 
 Arena::~Arena() { munmap(begin_, static_cast<size_t>(end_ - begin_)); }
 
+void Arena::protect(int how) {
+  if (mapped_ > begin_) mprotect(begin_, static_cast<size_t>(mapped_ - begin_), how);
+}
+
+void Arena::guard(bool guarded) {
+  if (!guarded) open();
+  guarded_ = guarded;
+  if (guarded) close();
+}
+
+void Arena::reopen() {
+  protect(PROT_READ | PROT_WRITE);
+  open_ = true;
+}
+
+void Arena::close() {
+  if (!guarded_ || !open_) return;
+  protect(PROT_NONE);
+  open_ = false;
+}
+
 char* Arena::place(size_t footprint) {
   const auto found = reusable_.find(footprint);
   if (found != reusable_.end() && !found->second.empty()) {
@@ -72,6 +93,7 @@ char* Arena::place(size_t footprint) {
 
 Block* Arena::allocate(size_t bytes) {
   static std::atomic<uint64_t> ids = 0;
+  open();
   const size_t footprint = size_class(bytes + 2 * kGuardBytes);
   char* start = place(footprint);
   if (start == nullptr) return nullptr;
@@ -101,6 +123,7 @@ bool Arena::check(Block& block) {
 }
 
 bool Arena::release(Block& block) {
+  open();
   const bool good = check(block);
   const Waiting waiting{block.start, block.footprint};
   poison(waiting.start, waiting.footprint);
@@ -125,6 +148,7 @@ Block* Arena::find(const void* address) {
 }
 
 bool Arena::broken_guards() {
+  open();
   bool found = false;
   for (auto& [base, block] : blocks_) found = !check(block) || found;
   return found;

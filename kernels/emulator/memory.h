@@ -1,6 +1,7 @@
 #pragma once
 // Addresses of one memory: a device's, or pinned host memory.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -44,6 +45,16 @@ class Arena {
   bool contains(const void* address) const { return address >= begin_ && address < end_; }
   /// Says on stderr which guard zones are broken, each block once.
   bool broken_guards();
+  /// Guarded memory is closed to everybody until open(), which the arena calls before it touches the memory itself.
+  void guard(bool guarded);
+  void open() {
+    if (!open_) reopen();
+  }
+  void close();
+  /// Whatever the arena believes: a thread that was stopped may have been about to close it.
+  void reopen();
+  /// Whether the address is part of memory that is or was closed just now.
+  bool closed_at(const void* address) const { return guarded_ && address >= begin_ && address < mapped_; }
   void set_quarantine(size_t bytes) { quarantine_limit_ = bytes; }
 
   /// Calls with each block that has not been released.
@@ -54,9 +65,11 @@ class Arena {
 
  private:
   char* place(size_t footprint);
+  void protect(int how);
   bool check(Block& block);
 
   int device_;
+  std::atomic<bool> guarded_ = false, open_ = true;
   char* begin_ = nullptr;
   char* end_ = nullptr;
   char* fresh_ = nullptr;   // never handed out from here on

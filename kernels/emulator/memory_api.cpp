@@ -110,6 +110,7 @@ cudaError_t free_now(Runtime& runtime, void* pointer) {
   if (GraphMemory* part = outstanding_memory(runtime, pointer)) {
     runtime.wait_for_device(part->block->allocation.device);
     part->outstanding = false;
+    runtime.open_devices();
     return poison(part->block->allocation.base, part->block->allocation.bytes), cudaSuccess;
   }
   Block* block = runtime.find_block(pointer);

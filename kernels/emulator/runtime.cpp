@@ -37,7 +37,10 @@ Entry::Entry() : runtime_(Runtime::get()), lock_(runtime_.mutex, std::defer_lock
   entered = &lock_;
   if (current_device() >= runtime_.settings.devices) current_device() = 0;
 }
-Entry::~Entry() { entered = nullptr; }
+Entry::~Entry() {
+  runtime_.close_devices();
+  entered = nullptr;
+}
 
 std::shared_ptr<Work> make_work(OperationKind kind, std::string_view name, std::function<void()> body) {
   auto work = std::make_shared<Work>();
@@ -74,9 +77,25 @@ void Runtime::reset_devices() {
   for (auto& device : devices) {
     device->arena->set_quarantine(settings.quarantine_bytes);
     device->fault = cudaSuccess;
+    device->arena->guard(guarded_);
   }
   pinned->set_quarantine(settings.quarantine_bytes);
   random_ = settings.schedule_seed;
+}
+
+void Runtime::guard_devices(bool guarded) {
+  guarded_ = guarded;
+  for (auto& device : devices) device->arena->guard(guarded);
+}
+
+void Runtime::open_devices() {
+  if (!guarded_) return;
+  for (auto& device : devices) device->arena->open();
+}
+
+void Runtime::close_devices() {
+  if (!guarded_) return;
+  for (auto& device : devices) device->arena->close();
 }
 
 StreamState* Runtime::stream(cudaStream_t handle) {
@@ -244,6 +263,7 @@ void Runtime::execute(const Work& work, uint64_t number, uint64_t stream, Device
   const OperationKind kind = work.what.kind;
   const bool keeps_books = kind == OperationKind::allocation || kind == OperationKind::release;
   if (device.fault != cudaSuccess && !keeps_books) return;
+  open_devices();
   Observer* watcher = observer();
   if (watcher != nullptr) {
     Operation what = work.what;
@@ -296,6 +316,7 @@ cudaError_t Runtime::run_work(const Work& work, uint64_t number) {
 /// Without the lock, so that it may wait for a thread that calls the runtime.
 void Runtime::call_host_function(const Work& work) {
   ++counters.host_functions;
+  close_devices();
   std::unique_lock<std::mutex>* lock = std::exchange(entered, nullptr);
   lock->unlock();
   working = true;

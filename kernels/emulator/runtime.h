@@ -109,6 +109,11 @@ class Runtime {
   uint64_t ids = 0, operations = 0;  // of streams, events, graphs; of operations
 
   void reset_devices();
+  /// Closes device memory to the host (host_guard.h), or opens it for good.
+  void guard_devices(bool guarded);
+  /// For the work that is about to run; close_devices() when the lock is given up.
+  void open_devices();
+  void close_devices();
   /// Null: unknown handle. nullptr is the current device's legacy stream.
   StreamState* stream(cudaStream_t handle);
   std::shared_ptr<EventState> event(cudaEvent_t handle);
@@ -151,6 +156,7 @@ class Runtime {
 
   std::map<uint64_t, StreamState*> waiting_;  // streams with operations
   uint64_t random_ = 0;
+  bool guarded_ = false;
 };
 
 /// The calling thread's device.

@@ -16,9 +16,9 @@ template <typename T>
 void fill_cuda(float value, T* y, int64_t count, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<T>;
   if (aligned_groups<kWidth>(y)) {
-    launch<fill_kernel<T, kWidth>>(map_shape(count, kWidth), stream, value, y, count);
+    launch<fill_kernel<T, kWidth>>(map_shape<T>(count, kWidth), stream, value, y, count);
   } else {
-    launch<fill_kernel<T, 1>>(map_shape(count, 1), stream, value, y, count);
+    launch<fill_kernel<T, 1>>(map_shape<T>(count, 1), stream, value, y, count);
   }
 }
 

@@ -100,7 +100,10 @@ __global__ void __launch_bounds__(kThreads) input_forward_kernel(InputTask<T> ta
 
 template <typename T, int kChannels, int kPadded>
 void launch_input(const InputTask<T>& task, cudaStream_t stream) {
-  const LaunchShape shape{.grid = blocks_for(task.rows, task.block_rows), .block = kThreads};
+  const int64_t pixels = int64_t{task.rows} * task.w;
+  const LaunchShape shape{.grid = blocks_for(task.rows, task.block_rows),
+                          .block = kThreads,
+                          .bytes = pixels * (kChannels + kPadded * int64_t{sizeof(T)})};
   if (task.w <= kStagedPixels) {
     launch<input_forward_kernel<T, kChannels, kPadded, true>>(shape, stream, task);
   } else {

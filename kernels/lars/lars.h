@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "kernels/sgd/sgd.h"
+
 namespace engine::kernels {
 
 struct Lars {
@@ -29,5 +31,9 @@ double lars_ratio(double w_norm, double grad_norm, double trust_coefficient, dou
 /// momentum_buffer: [count], updated, null with momentum 0. No aliasing.
 template <typename T>
 void lars_step_cpu(const Lars& spec, T* w, const T* grad, T* momentum_buffer, int64_t count);
+
+/// The same in float for gradients of 16 bits, with a copy of the weights in their type. G: Half or BFloat16.
+template <typename G>
+void lars_step_cpu(const Lars& spec, const SgdNarrow<G>& parameters);
 
 }  // namespace engine::kernels

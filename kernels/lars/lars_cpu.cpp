@@ -1,5 +1,5 @@
+#include "kernels/common/half.h"
 #include "kernels/lars/lars.h"
-#include "kernels/sgd/sgd.h"
 
 namespace engine::kernels {
 
@@ -8,19 +8,33 @@ double lars_ratio(double w_norm, double grad_norm, double trust_coefficient, dou
   return trust_coefficient * w_norm / (grad_norm + weight_decay * w_norm);
 }
 
+namespace {
+
 // SGD does the work: ratio * (g + decay * w) is its gradient with both scalars multiplied by the ratio.
+Sgd sgd_of(const Lars& spec) {
+  return {.lr = spec.lr,
+          .momentum = spec.momentum,
+          .weight_decay = spec.ratio * spec.weight_decay,
+          .nesterov = spec.nesterov,
+          .first_step = spec.first_step,
+          .grad_scale = spec.ratio * spec.grad_scale};
+}
+
+}  // namespace
+
 template <typename T>
 void lars_step_cpu(const Lars& spec, T* w, const T* grad, T* momentum_buffer, int64_t count) {
-  const Sgd sgd{.lr = spec.lr,
-                .momentum = spec.momentum,
-                .weight_decay = spec.ratio * spec.weight_decay,
-                .nesterov = spec.nesterov,
-                .first_step = spec.first_step,
-                .grad_scale = spec.ratio * spec.grad_scale};
-  sgd_step_cpu(sgd, w, grad, momentum_buffer, count);
+  sgd_step_cpu(sgd_of(spec), w, grad, momentum_buffer, count);
+}
+
+template <typename G>
+void lars_step_cpu(const Lars& spec, const SgdNarrow<G>& parameters) {
+  sgd_step_cpu(sgd_of(spec), parameters);
 }
 
 template void lars_step_cpu(const Lars&, float*, const float*, float*, int64_t);
 template void lars_step_cpu(const Lars&, double*, const double*, double*, int64_t);
+template void lars_step_cpu(const Lars&, const SgdNarrow<Half>&);
+template void lars_step_cpu(const Lars&, const SgdNarrow<BFloat16>&);
 
 }  // namespace engine::kernels

@@ -104,10 +104,17 @@ template <typename G, typename C>
 void lars_step_cuda(const LarsUpdate<G, C>& update, void* workspace, cudaStream_t stream) {
   auto* squares = static_cast<Squares*>(workspace);
   auto* ratios = reinterpret_cast<float*>(static_cast<char*>(workspace) + rounded_up<Squares>(update.chunk_count));
-  const LaunchShape by_chunk{.grid = static_cast<unsigned>(update.chunk_count), .block = kChunkThreads};
+  const int64_t square_bytes = update.chunk_count * int64_t{sizeof(Squares)};
+  LaunchShape by_chunk{.grid = static_cast<unsigned>(update.chunk_count),
+                       .block = kChunkThreads,
+                       .bytes = update.elements * int64_t{sizeof(float) + sizeof(G)} + square_bytes};
   launch<lars_norms_kernel<G, C>>(by_chunk, stream, update, squares);
-  launch<lars_ratios_kernel>({.grid = static_cast<unsigned>(update.tensor_count), .block = kRatioThreads}, stream,
-                             update.state, update.tensors, squares, update.trust_coefficient, ratios);
+  launch<lars_ratios_kernel>(
+      {.grid = static_cast<unsigned>(update.tensor_count),
+       .block = kRatioThreads,
+       .bytes = square_bytes + update.tensor_count * int64_t{sizeof(LarsTensor) + sizeof(float)}},
+      stream, update.state, update.tensors, squares, update.trust_coefficient, ratios);
+  by_chunk.bytes = update.elements * momentum_step_bytes(update);
   launch<lars_step_kernel<G, C>>(by_chunk, stream, update, ratios);
 }
 

@@ -40,6 +40,7 @@ struct LarsUpdate {
   float momentum = 0;
   bool nesterov = false;
   float trust_coefficient = 0.001F;
+  int64_t elements = 0;  // of all chunks, for the kernel report alone
 };
 
 /// A multiple of 16; the workspace is aligned to 16.

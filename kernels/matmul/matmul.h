@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 namespace engine::kernels {
 
@@ -23,8 +24,11 @@ struct MatmulShape {
 template <typename T>
 void matmul_cpu(const T* a, const T* b, T* c, const MatmulShape& shape);
 
-/// Fast path (oneDNN's matmul primitive). Repeatable bit for bit with the same number of OpenMP threads.
-void matmul_onednn(const float* a, const float* b, float* c, const MatmulShape& shape);
+/// Fast path (oneDNN's matmul primitive). Repeatable bit for bit with the same number of OpenMP threads. T, here and
+/// below, is float, Half or BFloat16; 16-bit types are multiplied as floats, or as BFloat16 where the processor can,
+/// summed in float and rounded once.
+template <typename T>
+void matmul_onednn(const T* a, const T* b, T* c, const MatmulShape& shape);
 
 /// oneDNN's implementation name for the shape, or "reference".
 std::string matmul_implementation(const MatmulShape& shape);
@@ -38,20 +42,25 @@ struct LinearShape {
 /// y = x * weight^T + bias; bias may be null. Overwrites y.
 template <typename T>
 void linear_forward_cpu(const T* x, const T* weight, const T* bias, T* y, const LinearShape& shape);
-void linear_forward_onednn(const float* x, const float* weight, const float* bias, float* y, const LinearShape& shape);
+template <typename T>
+void linear_forward_onednn(const T* x, const T* weight, const std::type_identity_t<T>* bias, T* y,
+                           const LinearShape& shape);
 
 /// grad_x = grad_y * weight. Overwrites grad_x.
 template <typename T>
 void linear_backward_data_cpu(const T* grad_y, const T* weight, T* grad_x, const LinearShape& shape);
-void linear_backward_data_onednn(const float* grad_y, const float* weight, float* grad_x, const LinearShape& shape);
+template <typename T>
+void linear_backward_data_onednn(const T* grad_y, const T* weight, T* grad_x, const LinearShape& shape);
 
 /// grad_weight = grad_y^T * x and grad_bias = column sums of grad_y; grad_bias may be null. Overwrites both.
 template <typename T>
 void linear_backward_weights_cpu(const T* x, const T* grad_y, T* grad_weight, T* grad_bias, const LinearShape& shape);
-void linear_backward_weights_onednn(const float* x, const float* grad_y, float* grad_weight, float* grad_bias,
+template <typename T>
+void linear_backward_weights_onednn(const T* x, const T* grad_y, T* grad_weight, std::type_identity_t<T>* grad_bias,
                                     const LinearShape& shape);
 
-/// sums[columns] = sum over rows of x[rows, columns], accumulated in double; overwrites. T is float or double.
+/// sums[columns] = sum over rows of x[rows, columns], accumulated in double; overwrites. T is float, double, Half
+/// or BFloat16.
 /// Vectorised and threaded over columns, so the result does not depend on the number of threads.
 template <typename T>
 void column_sum(const T* x, T* sums, int64_t rows, int64_t columns);

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "kernels/common/parallel.h"
+#include "kernels/common/storage_vec.h"
 #include "kernels/matmul/matmul.h"
 
 namespace engine::kernels {
@@ -18,6 +20,17 @@ void add_bias(T* y, const T* bias, const LinearShape& shape) {
   if (bias == nullptr) return;
   for (int64_t row = 0; row < shape.batch; ++row) {
     for (int64_t column = 0; column < shape.out; ++column) y[row * shape.out + column] += bias[column];
+  }
+}
+
+template <typename T>
+void add_widened(const T* values, double* sums, int64_t count) {
+  constexpr int64_t kPiece = 1024;
+  std::array<float, kPiece> piece;
+  for (int64_t first = 0; first < count; first += kPiece) {
+    const int64_t width = std::min(kPiece, count - first);
+    widen(values + first, piece.data(), width);
+    for (int64_t i = 0; i < width; ++i) sums[first + i] += static_cast<double>(piece[static_cast<size_t>(i)]);
   }
 }
 
@@ -77,14 +90,18 @@ void column_sum(const T* x, T* sums, int64_t rows, int64_t columns) {
       const Range range = share_of(rows, part, parts);
       for (int64_t row = range.begin; row < range.end; ++row) {
         const T* values = x + row * columns;
-        for (int64_t column = 0; column < columns; ++column) sum[column] += static_cast<double>(values[column]);
+        if constexpr (kNarrow<T>) {
+          add_widened(values, sum, columns);
+        } else {
+          for (int64_t column = 0; column < columns; ++column) sum[column] += static_cast<double>(values[column]);
+        }
       }
     }
   });
   for (int64_t column = 0; column < columns; ++column) {
     double sum = 0;
     for (int64_t part = 0; part < parts; ++part) sum += partial[static_cast<size_t>(part * columns + column)];
-    sums[column] = static_cast<T>(sum);
+    sums[column] = T(static_cast<Wide<T>>(sum));
   }
 }
 
@@ -98,5 +115,7 @@ template void linear_backward_weights_cpu(const float*, const float*, float*, fl
 template void linear_backward_weights_cpu(const double*, const double*, double*, double*, const LinearShape&);
 template void column_sum(const float*, float*, int64_t, int64_t);
 template void column_sum(const double*, double*, int64_t, int64_t);
+template void column_sum(const Half*, Half*, int64_t, int64_t);
+template void column_sum(const BFloat16*, BFloat16*, int64_t, int64_t);
 
 }  // namespace engine::kernels

@@ -118,7 +118,8 @@ __global__ void max_pool2d_backward_kernel(PoolPlan plan, const T* grad_y, const
 template <typename T, int kWidth>
 void forward(const Pool2dShape& shape, const T* x, T* y, uint8_t* index, cudaStream_t stream) {
   const PoolPlan plan(shape, kWidth);
-  const LaunchShape launch_shape = plan.shape(plan.out_size / kWidth);
+  const LaunchShape launch_shape =
+      plan.shape(plan.out_size / kWidth, sizeof(T), sizeof(T) + (index != nullptr ? 1 : 0));
   if (index != nullptr) {
     launch<max_pool2d_forward_kernel<T, kWidth, true>>(launch_shape, stream, plan, x, y, index);
   } else {
@@ -129,7 +130,8 @@ void forward(const Pool2dShape& shape, const T* x, T* y, uint8_t* index, cudaStr
 template <typename T, int kWidth>
 void backward(const Pool2dShape& shape, const T* grad_y, const uint8_t* index, T* grad_x, cudaStream_t stream) {
   const PoolPlan plan(shape, kWidth);
-  launch<max_pool2d_backward_kernel<T, kWidth>>(plan.shape(plan.in_size / kWidth), stream, plan, grad_y, index, grad_x);
+  launch<max_pool2d_backward_kernel<T, kWidth>>(plan.shape(plan.in_size / kWidth, sizeof(T), sizeof(T) + 1), stream,
+                                                plan, grad_y, index, grad_x);
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ using WindowRows = std::array<const float*, 256>;
 /// y and index (or null): one output row, [out_w, c].
 void max_pool_row(const Pool2dShape& shape, const WindowRows& rows, float* y, uint8_t* index);
 
-/// grad_x: row h of picture n, [w, c], overwritten; grad_y and index: whole tensors.
-void max_unpool_row(const Pool2dShape& shape, int64_t n, int64_t h, const float* grad_y, const uint8_t* index,
+/// grad_x: row h of picture n, [w, c], overwritten; grad_y and index: whole tensors. T: float, Half, BFloat16.
+template <typename T>
+void max_unpool_row(const Pool2dShape& shape, int64_t n, int64_t h, const T* grad_y, const uint8_t* index,
                     float* grad_x);
 
 }  // namespace engine::kernels

@@ -1,6 +1,6 @@
 #pragma once
-// Sum of squares and finite check of a flat buffer in one pass. float and double; threaded; results do not depend on
-// the number of threads.
+// Sum of squares and finite check of a flat buffer in one pass. float, double, Half and BFloat16; threaded; results do
+// not depend on the number of threads.
 
 #include <cstdint>
 

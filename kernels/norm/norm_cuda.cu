@@ -40,13 +40,15 @@ __global__ void __launch_bounds__(kThreads)
   sum = block_reduce<kThreads>(sum, Sum());
   if (threadIdx.x >= kWarp) return;
   StepState now = load_by_warp(state);
-  const double scale = static_cast<double>(now.loss_scale), clip = static_cast<double>(now.clip_norm);
+  const double scale = static_cast<double>(now.scaling.scale), clip = static_cast<double>(now.clip_norm);
   const double norm = sqrt(sum) / scale;
-  const bool applied = std::isfinite(sum) && std::isfinite(now.loss);
+  const bool applied = std::isfinite(sum) && std::isfinite(now.loss) && now.halted == 0;
   const double clipping = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
   now.grad_norm = static_cast<float>(norm);
   now.grad_factor = applied ? static_cast<float>(clipping / scale) : 0.0F;
   now.applied = applied ? 1 : 0;
+  if (now.halted == 0) now.scaling = advanced(now.scaling, applied, now.dynamic_scale != 0);
+  now.halted = applied || now.scaling.skipped_in_a_row < now.most_skips ? 0 : 1;
   if (applied) ++now.applied_steps;
   store_by_warp(state, now, kStepStateHostBytes);
 }
@@ -59,12 +61,17 @@ int norm_partials(int64_t count) {
 
 template <typename T>
 void gradient_norm_partials_cuda(const T* gradients, int64_t count, NormPartial* partials, cudaStream_t stream) {
-  launch<norm_partials_kernel<T>>({.grid = static_cast<unsigned>(norm_partials(count)), .block = kThreads}, stream,
-                                  gradients, count, partials);
+  const int blocks = norm_partials(count);
+  launch<norm_partials_kernel<T>>({.grid = static_cast<unsigned>(blocks),
+                                   .block = kThreads,
+                                   .bytes = count * int64_t{sizeof(T)} + blocks * int64_t{sizeof(NormPartial)}},
+                                  stream, gradients, count, partials);
 }
 
 void decide_step_cuda(StepState* state, const NormPartial* partials, int count, cudaStream_t stream) {
-  launch<norm_decide_kernel>({.block = kThreads}, stream, state, partials, count);
+  constexpr int64_t kStateBytes = 2 * sizeof(StepState) - kStepStateHostBytes;  // read, and written without the host's
+  launch<norm_decide_kernel>({.block = kThreads, .bytes = kStateBytes + count * int64_t{sizeof(NormPartial)}}, stream,
+                             state, partials, count);
 }
 
 template void gradient_norm_partials_cuda(const float*, int64_t, NormPartial*, cudaStream_t);

@@ -25,12 +25,13 @@ inline constexpr int kMaxNormPartials = 1056;
 template <typename T>
 void gradient_norm_partials_cuda(const T* gradients, int64_t count, NormPartial* partials, cudaStream_t stream);
 
-/// Sets grad_norm, applied, grad_factor and applied_steps from the partials [count], loss, loss_scale and clip_norm:
-///   grad_norm = sqrt(sum of the partials) / loss_scale;  applied = grad_norm and loss are finite
-///   grad_factor = min(1, clip_norm / (grad_norm + 1e-6)) / loss_scale, as torch.nn.utils.clip_grad_norm_
-///   applied_steps += applied
-/// With no partials the norm is 0. Where applied is 0, grad_norm is what was found (perhaps not finite) and grad_factor
-/// 0.
+/// Sets what follows from the partials [count], loss, scaling and clip_norm; scale is scaling's before the call:
+///   grad_norm = sqrt(sum of the partials) / scale;  applied = grad_norm and loss are finite, and halted is 0
+///   grad_factor = min(1, clip_norm / (grad_norm + 1e-6)) / scale, as torch.nn.utils.clip_grad_norm_
+///   applied_steps += applied;  scaling = advanced(scaling, ...) (loss_scale.h), but for a halted step
+///   halted = 1 where applied is 0 and scaling.skipped_in_a_row has come to most_skips
+/// So the steps that a host has enqueued behind a halted one wait for its decision. With no partials the norm is 0.
+/// Where applied is 0, grad_norm is what was found (perhaps not finite) and grad_factor 0.
 void decide_step_cuda(StepState* state, const NormPartial* partials, int count, cudaStream_t stream);
 
 }  // namespace engine::kernels

@@ -1,5 +1,6 @@
 #pragma once
-// y = max(x, 0), element by element; NaN stays NaN, as in PyTorch. float and double; threaded.
+// y = max(x, 0), element by element; NaN stays NaN, as in PyTorch. float, double, Half and BFloat16;
+// threaded.
 
 #include <cstdint>
 

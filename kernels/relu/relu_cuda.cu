@@ -22,9 +22,9 @@ template <typename T>
 void relu_forward_cuda(const T* x, T* y, int64_t count, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<T>;
   if (aligned_groups<kWidth>(x, y)) {
-    launch<relu_forward_kernel<T, kWidth>>(map_shape(count, kWidth), stream, x, y, count);
+    launch<relu_forward_kernel<T, kWidth>>(map_shape<T, T>(count, kWidth), stream, x, y, count);
   } else {
-    launch<relu_forward_kernel<T, 1>>(map_shape(count, 1), stream, x, y, count);
+    launch<relu_forward_kernel<T, 1>>(map_shape<T, T>(count, 1), stream, x, y, count);
   }
 }
 
@@ -32,9 +32,9 @@ template <typename T>
 void relu_backward_cuda(const T* y, const T* grad_y, T* grad_x, int64_t count, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<T>;
   if (aligned_groups<kWidth>(y, grad_y, grad_x)) {
-    launch<relu_backward_kernel<T, kWidth>>(map_shape(count, kWidth), stream, y, grad_y, grad_x, count);
+    launch<relu_backward_kernel<T, kWidth>>(map_shape<T, T, T>(count, kWidth), stream, y, grad_y, grad_x, count);
   } else {
-    launch<relu_backward_kernel<T, 1>>(map_shape(count, 1), stream, y, grad_y, grad_x, count);
+    launch<relu_backward_kernel<T, 1>>(map_shape<T, T, T>(count, 1), stream, y, grad_y, grad_x, count);
   }
 }
 

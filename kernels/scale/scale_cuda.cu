@@ -17,9 +17,9 @@ template <typename T>
 void scale_cuda(const T* x, const float* factor, T* y, int64_t count, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<T>;
   if (aligned_groups<kWidth>(x, y)) {
-    launch<scale_kernel<T, kWidth>>(map_shape(count, kWidth), stream, x, factor, y, count);
+    launch<scale_kernel<T, kWidth>>(map_shape<T, T>(count, kWidth), stream, x, factor, y, count);
   } else {
-    launch<scale_kernel<T, 1>>(map_shape(count, 1), stream, x, factor, y, count);
+    launch<scale_kernel<T, 1>>(map_shape<T, T>(count, 1), stream, x, factor, y, count);
   }
 }
 

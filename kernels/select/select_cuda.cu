@@ -31,14 +31,19 @@ __global__ void __launch_bounds__(kThreads) select_restore_kernel(const StepStat
   copy_part(part.live, part.kept, part.bytes);
 }
 
-}  // namespace
-
-void keep_cuda(const KeptBuffer* parts, int count, cudaStream_t stream) {
-  launch<select_keep_kernel>({.grid = static_cast<unsigned>(count), .block = kThreads}, stream, parts);
+LaunchShape shape_of(int count, int64_t bytes) {
+  return {.grid = static_cast<unsigned>(count), .block = kThreads, .bytes = 2 * bytes};
 }
 
-void restore_if_skipped_cuda(const StepState* state, const KeptBuffer* parts, int count, cudaStream_t stream) {
-  launch<select_restore_kernel>({.grid = static_cast<unsigned>(count), .block = kThreads}, stream, state, parts);
+}  // namespace
+
+void keep_cuda(const KeptBuffer* parts, int count, int64_t bytes, cudaStream_t stream) {
+  launch<select_keep_kernel>(shape_of(count, bytes), stream, parts);
+}
+
+void restore_if_skipped_cuda(const StepState* state, const KeptBuffer* parts, int count, int64_t bytes,
+                             cudaStream_t stream) {
+  launch<select_restore_kernel>(shape_of(count, bytes), stream, state, parts);
 }
 
 }  // namespace engine::kernels

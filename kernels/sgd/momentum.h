@@ -33,4 +33,11 @@ struct MomentumStep {
   }
 };
 
+/// Bytes that an update of one element moves, from its second step on.
+template <template <typename, typename> typename Update, typename G, typename C>
+int64_t momentum_step_bytes(const Update<G, C>& update) {
+  const int64_t weights = 2 * sizeof(float), momentum = update.momentum_buffer != nullptr ? 2 * sizeof(float) : 0;
+  return weights + momentum + int64_t{sizeof(G)} + (update.compute_copy != nullptr ? int64_t{sizeof(C)} : 0);
+}
+
 }  // namespace engine::kernels

@@ -22,4 +22,18 @@ struct Sgd {
 template <typename T>
 void sgd_step_cpu(const Sgd& spec, T* w, const T* grad, T* momentum_buffer, int64_t count);
 
+/// Gradients of 16 bits, and a copy of the weights in their type. G: Half or BFloat16. All [count], no aliasing.
+template <typename G>
+struct SgdNarrow {
+  float* w = nullptr;  // updated
+  const G* grad = nullptr;
+  float* momentum_buffer = nullptr;  // updated; null with momentum 0
+  G* copy = nullptr;                 // overwritten with the new weights, rounded
+  int64_t count = 0;
+};
+
+/// The same update in float, one pass over memory.
+template <typename G>
+void sgd_step_cpu(const Sgd& spec, const SgdNarrow<G>& parameters);
+
 }  // namespace engine::kernels

@@ -29,8 +29,10 @@ __global__ void __launch_bounds__(kChunkThreads) sgd_step_kernel(SgdUpdate<G, C>
 
 template <typename G, typename C>
 void sgd_step_cuda(const SgdUpdate<G, C>& update, cudaStream_t stream) {
-  launch<sgd_step_kernel<G, C>>({.grid = static_cast<unsigned>(update.chunk_count), .block = kChunkThreads}, stream,
-                                update);
+  launch<sgd_step_kernel<G, C>>({.grid = static_cast<unsigned>(update.chunk_count),
+                                 .block = kChunkThreads,
+                                 .bytes = update.elements * momentum_step_bytes(update)},
+                                stream, update);
 }
 
 template void sgd_step_cuda(const SgdUpdate<float, float>&, cudaStream_t);

@@ -21,6 +21,7 @@ struct SgdUpdate {
   C* compute_copy = nullptr;         // overwritten with the new weights, rounded to C; null: none
   float momentum = 0;
   bool nesterov = false;
+  int64_t elements = 0;  // of all chunks, for the kernel report alone
 };
 
 /// (G, C): (float, float), (Half, Half), (BFloat16, BFloat16), (float, Half), (float, BFloat16). Bytes an element: 8

@@ -3,7 +3,7 @@
 // (Szegedy et al., "Rethinking the Inception Architecture", 2016: smoothed over all classes, the target among them):
 //   loss_i = (1 - s) * -log p[label] + s / classes * sum_k -log p[k]
 // Log-sum-exp with the maximum taken out, in double. s = 0 is plain cross entropy bit for bit (then a logit of -inf in
-// another class is harmless). float and double.
+// another class is harmless). float, double, Half and BFloat16.
 
 #include <cstdint>
 

@@ -8,9 +8,9 @@
 namespace engine::kernels {
 namespace {
 
-constexpr int kThreads = 128;       // a warp for each row
+constexpr int kThreads = 128;       // a warp or, of a short row, a thread for each row
 constexpr int kBlockThreads = 256;  // of a long row, and of the sum of losses
-constexpr int64_t kWarpClasses = 1024;
+constexpr int64_t kThreadClasses = 32, kWarpClasses = 1024;
 
 // What the kernels need of the arguments, each number rounded once.
 template <typename T>
@@ -53,6 +53,75 @@ template <typename T>
 __device__ int checked_label(const Problem<T>& problem, int64_t row) {
   const int64_t label = problem.labels[row];
   return label >= 0 && label < problem.classes ? static_cast<int>(label) : -1;
+}
+
+struct LossSum {
+  double normalizer;
+  float* loss;
+  bool accumulate;
+
+  __device__ void store(double sum) const {
+    sum /= normalizer;
+    *loss = static_cast<float>(accumulate ? *loss + sum : sum);
+  }
+};
+
+// One row by one thread. cells hold its logits and get its gradients. Lanes whose rows begin in the same bank of shared
+// memory, because the number of classes is even, begin at different classes.
+template <typename T>
+__device__ float short_row(const Problem<T>& problem, float* cells, int lane, int label) {
+  const int classes = problem.classes, first = lane * (classes & -classes) / kWarp;
+  const auto each = [&](auto f) {
+    int k = first;
+    for (int left = classes; left > 0; --left) {
+      f(k);
+      k = k + 1 < classes ? k + 1 : 0;
+    }
+  };
+  RowSums sums{-INFINITY, 0};
+  each([&](int k) { sums.max = fmaxf(sums.max, cells[k]); });
+  float at_label = 0, spread = 0;
+  each([&](int k) {
+    const float below_max = cells[k] - sums.max, exponential = expf(below_max);
+    if (k == label) at_label = below_max;
+    spread += below_max;
+    sums.exponentials += exponential;
+    cells[k] = exponential;
+  });
+  if (label < 0) sums.exponentials = NAN;
+  if (problem.grad_logits != nullptr) {
+    const float scale = problem.scale(), inverse = 1 / sums.exponentials;
+    each([&](int k) { cells[k] = class_gradient(problem, cells[k] * inverse, scale, k == label); });
+  }
+  return row_loss(problem, sums, at_label, spread);
+}
+
+// A warp moves 32 rows as one run of elements, by way of shared memory; then each thread has a row. kAlone: one block
+// has all rows and sums their losses itself.
+template <typename T, bool kAlone>
+__global__ void __launch_bounds__(kThreads) softmax_cross_entropy_rows_kernel(Problem<T> problem, LossSum total) {
+  ENGINE_SHARED(float, staged, kThreads* kThreadClasses);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t first_row = int64_t{blockIdx.x} * kThreads + warp * kWarp, left = problem.rows - first_row;
+  const int rows = left >= kWarp ? kWarp : left > 0 ? static_cast<int>(left) : 0, elements = rows * problem.classes;
+  float* cells = staged + warp * kWarp * problem.classes;
+  const int64_t first = first_row * problem.classes;
+  for (int i = lane; i < elements; i += kWarp) cells[i] = to_float(problem.logits[first + i]);
+  __syncwarp();
+  float loss = 0;
+  if (lane < rows) {
+    const int label = checked_label(problem, first_row + lane);
+    loss = short_row(problem, cells + lane * problem.classes, lane, label);
+    if (!kAlone) problem.row_losses[first_row + lane] = loss;
+  }
+  __syncwarp();
+  if (problem.grad_logits != nullptr) {
+    for (int i = lane; i < elements; i += kWarp) problem.grad_logits[first + i] = from_float<T>(cells[i]);
+  }
+  if constexpr (kAlone) {
+    const double sum = block_reduce<kThreads>(static_cast<double>(loss), Sum());
+    if (threadIdx.x == 0) total.store(sum);
+  }
 }
 
 // A warp has a row in registers: kGroups groups a lane.
@@ -159,25 +228,48 @@ __global__ void softmax_cross_entropy_block_kernel(Problem<T> problem) {
   if (thread == 0) problem.row_losses[row] = row_loss(problem, sums, at_label, spread);
 }
 
-__global__ void softmax_cross_entropy_sum_kernel(const float* row_losses, int64_t rows, double normalizer, float* loss,
-                                                 bool accumulate) {
+__global__ void softmax_cross_entropy_sum_kernel(const float* row_losses, int64_t rows, LossSum total) {
   double sum = 0;
 #pragma unroll 4
   for (int64_t row = threadIdx.x; row < rows; row += kBlockThreads) sum += row_losses[row];
-  sum = block_reduce<kBlockThreads>(sum, Sum()) / normalizer;
-  if (threadIdx.x == 0) *loss = static_cast<float>(accumulate ? *loss + sum : sum);
+  sum = block_reduce<kBlockThreads>(sum, Sum());
+  if (threadIdx.x == 0) total.store(sum);
+}
+
+// Logits, their gradient where wanted, the label and, where it is stored, the row's loss.
+template <typename T>
+int64_t row_bytes(const Problem<T>& problem, bool loss_stored) {
+  const int64_t tensors = problem.grad_logits != nullptr ? 2 : 1;
+  return tensors * problem.classes * int64_t{sizeof(T)} + int64_t{sizeof(int64_t)} +
+         (loss_stored ? int64_t{sizeof(float)} : 0);
+}
+
+// Whether the losses are summed, too.
+template <typename T>
+bool run_short_rows(const Problem<T>& problem, const LossSum& total, cudaStream_t stream) {
+  const bool alone = problem.rows <= kThreads;
+  const LaunchShape shape{.grid = blocks_for(problem.rows, kThreads),
+                          .block = kThreads,
+                          .bytes = problem.rows * row_bytes(problem, !alone) + (alone ? int64_t{sizeof(float)} : 0)};
+  if (alone) {
+    launch<softmax_cross_entropy_rows_kernel<T, true>>(shape, stream, problem, total);
+  } else {
+    launch<softmax_cross_entropy_rows_kernel<T, false>>(shape, stream, problem, total);
+  }
+  return alone;
 }
 
 template <typename T, int kWidth>
 void run_rows(const Problem<T>& problem, cudaStream_t stream) {
   constexpr int kShort = kWarp * kWidth, kLongGroups = static_cast<int>(kWarpClasses) / kShort;
-  const LaunchShape warps{.grid = blocks_for(problem.rows, kThreads / kWarp), .block = kThreads};
+  const int64_t bytes = problem.rows * row_bytes(problem, true);
+  const LaunchShape warps{.grid = blocks_for(problem.rows, kThreads / kWarp), .block = kThreads, .bytes = bytes};
   if (problem.classes <= kShort) {
     launch<softmax_cross_entropy_warp_kernel<T, kWidth, 1>>(warps, stream, problem);
   } else if (problem.classes <= kWarpClasses) {
     launch<softmax_cross_entropy_warp_kernel<T, kWidth, kLongGroups>>(warps, stream, problem);
   } else {
-    const LaunchShape blocks{.grid = blocks_for(problem.rows, 1), .block = kBlockThreads};
+    const LaunchShape blocks{.grid = blocks_for(problem.rows, 1), .block = kBlockThreads, .bytes = bytes};
     launch<softmax_cross_entropy_block_kernel<T, kWidth>>(blocks, stream, problem);
   }
 }
@@ -201,13 +293,17 @@ void softmax_cross_entropy_cuda(const SoftmaxCrossEntropyCuda<T>& args, cudaStre
                            .smoothing = static_cast<float>(spec.label_smoothing),
                            .others = static_cast<float>(spec.label_smoothing / static_cast<double>(spec.classes)),
                            .per_row = static_cast<float>(1 / spec.normalizer)};
-  if (aligned_groups<kWidth>(args.logits, args.grad_logits) && spec.classes % kWidth == 0) {
+  const LossSum total{.normalizer = spec.normalizer, .loss = args.loss, .accumulate = args.accumulate};
+  if (spec.classes <= kThreadClasses && spec.rows > 0) {
+    if (run_short_rows(problem, total, stream)) return;
+  } else if (aligned_groups<kWidth>(args.logits, args.grad_logits) && spec.classes % kWidth == 0) {
     run_rows<T, kWidth>(problem, stream);
   } else {
     run_rows<T, 1>(problem, stream);
   }
-  launch<softmax_cross_entropy_sum_kernel>({.grid = 1, .block = kBlockThreads}, stream, row_losses, spec.rows,
-                                           spec.normalizer, args.loss, args.accumulate);
+  const int64_t bytes = (spec.rows + 1) * int64_t{sizeof(float)};
+  launch<softmax_cross_entropy_sum_kernel>({.grid = 1, .block = kBlockThreads, .bytes = bytes}, stream, row_losses,
+                                           spec.rows, total);
 }
 
 template void softmax_cross_entropy_cuda(const SoftmaxCrossEntropyCuda<float>&, cudaStream_t);

@@ -37,7 +37,9 @@ __global__ void topk_correct_kernel(TopkCorrectCuda<T> args) {
 template <typename T>
 void topk_correct_cuda(const TopkCorrectCuda<T>& args, cudaStream_t stream) {
   constexpr int kWidth = kGroupWidth<T>;
-  const LaunchShape shape{.grid = blocks_for(args.rows, kThreads / kWarp), .block = kThreads};
+  const LaunchShape shape{.grid = blocks_for(args.rows, kThreads / kWarp),
+                          .block = kThreads,
+                          .bytes = args.rows * (args.classes * int64_t{sizeof(T)} + 8)};
   if (aligned_groups<kWidth>(args.logits) && args.classes % kWidth == 0) {
     launch<topk_correct_kernel<T, kWidth>>(shape, stream, args);
   } else {

@@ -18,8 +18,9 @@ struct TopkCorrectCuda {
 };
 
 /// *correct += the number of rows whose label is among the k highest, as topk.h ranks them. Moves the logits once and 8
-/// bytes a row; rows that do not fill sectors of 32 bytes (10 classes) up to twice. Adds integers atomically, which is
-/// exact in any order.
+/// bytes a row; the label's logit is read again. A warp takes a row, so what is less than a sector of 32 bytes moves a
+/// whole one: a label, and rows of a few classes (0.24 of what is moved is used with 10 halves a row). Adds integers
+/// atomically, which is exact in any order.
 template <typename T>
 void topk_correct_cuda(const TopkCorrectCuda<T>& args, cudaStream_t stream);
 

@@ -167,7 +167,7 @@ const Placement kPlacements[] = {
 template <typename F>
 void expect_placements(const BatchNormCase& shape, bool training, F&& backward) {
   Problem before(shape);
-  (training ? kernels::batch_norm_forward_fast : kernels::batch_norm_inference_fast)(before.forward());
+  (training ? kernels::batch_norm_forward_fast<float> : kernels::batch_norm_inference_fast<float>)(before.forward());
   const auto arguments = [&](Problem& p) { return training ? p.backward() : p.inference_backward(); };
   Problem apart = before;
   backward(arguments(apart));
@@ -188,8 +188,8 @@ void expect_placements(const BatchNormCase& shape, bool training, F&& backward) 
 
 TEST(BatchNormBackward, ResultsMayShareMemoryAsTheContractSays) {
   for (const BatchNormCase& shape : batch_norm_cases()) {
-    expect_placements(shape, true, kernels::batch_norm_backward_fast);
-    expect_placements(shape, false, kernels::batch_norm_inference_backward_fast);
+    expect_placements(shape, true, kernels::batch_norm_backward_fast<float>);
+    expect_placements(shape, false, kernels::batch_norm_inference_backward_fast<float>);
     if (shape.rows * shape.channels > 10000) continue;
     expect_placements(shape, true, kernels::batch_norm_backward_cpu<float>);
     expect_placements(shape, false, kernels::batch_norm_inference_backward_cpu<float>);

@@ -82,6 +82,11 @@ class DeviceStep {
   void set_loss(float loss) {
     kernels::check_cuda(cudaMemcpy(&state_.data()->loss, &loss, sizeof(loss), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
+  /// Behind a step that was not applied.
+  void go_on() {
+    const int32_t none = 0;
+    kernels::check_cuda(cudaMemcpy(&state_.data()->halted, &none, sizeof none, cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
   /// Norm and decision for one buffer of gradients.
   template <typename G>
   void decide(const DeviceArray<G>& gradients, cudaStream_t stream) {
@@ -98,7 +103,7 @@ class DeviceStep {
 /// The factor of the gradients by the reference: clipping as torch.nn.utils.clip_grad_norm_, and unscaling.
 inline double reference_factor(const kernels::StepState& state, const std::vector<float>& gradients) {
   const auto count = static_cast<int64_t>(gradients.size());
-  const double scale = static_cast<double>(state.loss_scale), clip = static_cast<double>(state.clip_norm);
+  const double scale = static_cast<double>(state.scaling.scale), clip = static_cast<double>(state.clip_norm);
   const double norm = std::sqrt(kernels::sum_of_squares_cpu(gradients.data(), count).value) / scale;
   return (clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0) / scale;
 }

@@ -33,7 +33,7 @@ TEST_F(EmaDevice, FollowsTheReferenceAndWaitsWhereSkipped) {
     }
     const DeviceArray<EmaPair> parts(kernels::ema_parts(pairs));
     const DeviceArray<StepState> state(std::vector<StepState>{{.applied = step == 4 ? 0 : 1}});
-    kernels::ema_update_cuda(state.data(), decay, parts.data(), static_cast<int>(parts.size()), stream());
+    kernels::ema_update_cuda(state.data(), decay, parts.data(), static_cast<int>(parts.size()), 0, stream());
   }
   ExpectClose(average.read(), want, 10 * tolerance<float>(1, OpClass::elementwise));
 }

@@ -73,11 +73,12 @@ TYPED_TEST(NormDevice, FindsWhatIsNotFinite) {
 
 TYPED_TEST(NormDevice, UnscalesThenClips) {
   const std::vector<TypeParam> gradients = stored<TypeParam>({1.25F * 512, 0, 3 * 512});
-  const StepState state = this->decided(gradients, {.clip_norm = 1, .loss_scale = 512});
+  const StepState state = this->decided(gradients, {.clip_norm = 1, .scaling = {.scale = 512}});
   const double tol = tolerance<float>(1, OpClass::elementwise);
   ExpectClose(std::vector<float>{state.grad_norm}, std::vector<float>{3.25F}, tol, "norm");
   ExpectClose(std::vector<float>{state.grad_factor}, std::vector<double>{1 / (3.25 + 1e-6) / 512}, tol, "factor");
-  EXPECT_EQ(this->decided(gradients, {.clip_norm = 4, .loss_scale = 512}).grad_factor, 1.0F / 512) << "below the limit";
+  EXPECT_EQ(this->decided(gradients, {.clip_norm = 4, .scaling = {.scale = 512}}).grad_factor, 1.0F / 512)
+      << "below the limit";
 }
 
 class NormOnDevice : public DeviceTest {};
@@ -102,11 +103,41 @@ TEST_F(NormOnDevice, ALossThatIsNotFiniteIsNotApplied) {
     EXPECT_EQ(state.read().applied, 0);
     EXPECT_EQ(state.read().applied_steps, 7);
     EXPECT_EQ(state.read().grad_norm, 5);
+    EXPECT_EQ(state.read().halted, 1);
+    // Nothing is applied behind it until the host says so.
     state.set_loss(1);
     state.decide(gradients, stream());
+    EXPECT_EQ(state.read().applied, 0);
+    EXPECT_EQ(state.read().applied_steps, 7);
+    EXPECT_EQ(state.read().grad_factor, 0);
+    state.go_on();
+    state.decide(gradients, stream());
+    EXPECT_EQ(state.read().halted, 0);
     EXPECT_EQ(state.read().applied, 1);
     EXPECT_EQ(state.read().applied_steps, 8);
   }
+}
+
+TEST_F(NormOnDevice, ADynamicScaleFollowsWhatHappens) {
+  const DeviceArray<float> good(std::vector<float>{3, 4});
+  const DeviceArray<float> bad(std::vector<float>{3, std::numeric_limits<float>::infinity()});
+  DeviceStep state({.dynamic_scale = 1, .most_skips = 3, .scaling = {.scale = 8, .good_steps = 1998}});
+  const std::vector<std::pair<bool, float>> steps = {{true, 8}, {true, 16}, {false, 8},
+                                                     {true, 8}, {false, 4}, {false, 2}};
+  for (const auto& [finite, scale] : steps) {
+    state.decide(finite ? good : bad, stream());
+    EXPECT_EQ(state.read().scaling.scale, scale);
+    EXPECT_EQ(state.read().applied, finite ? 1 : 0);
+    EXPECT_EQ(state.read().halted, 0);
+  }
+  EXPECT_EQ(state.read().scaling.skipped, 3);
+  EXPECT_EQ(state.read().applied_steps, 3);
+  state.decide(bad, stream());
+  EXPECT_EQ(state.read().halted, 1) << "three in a row";
+  EXPECT_EQ(state.read().scaling.scale, 1);
+  // Behind it nothing counts until the host has seen it.
+  state.decide(bad, stream());
+  EXPECT_EQ(state.read().scaling.skipped, 4);
 }
 
 // Gradients of 16-bit weights, and of what stays in float, in buffers of their own.

@@ -31,11 +31,11 @@ TEST_F(SelectDevice, RestoresOnlyASkippedStep) {
     }
     const DeviceArray<KeptBuffer> parts(kernels::kept_parts(buffers));
     const DeviceArray<StepState> state(std::vector<StepState>{{.applied = applied}});
-    kernels::keep_cuda(parts.data(), static_cast<int>(parts.size()), stream());
+    kernels::keep_cuda(parts.data(), static_cast<int>(parts.size()), 0, stream());
     kernels::check_cuda(
         cudaMemcpyAsync(live.data(), changed.data(), after.size() * sizeof(float), cudaMemcpyDeviceToDevice, stream()),
         "cudaMemcpyAsync");
-    kernels::restore_if_skipped_cuda(state.data(), parts.data(), static_cast<int>(parts.size()), stream());
+    kernels::restore_if_skipped_cuda(state.data(), parts.data(), static_cast<int>(parts.size()), 0, stream());
     ExpectSameBits(live.read(), want, "live");
     ExpectSameBits(kept.read(), want_kept, "kept");
   }

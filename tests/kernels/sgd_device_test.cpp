@@ -35,10 +35,11 @@ class SgdDevice : public DeviceTest {
     const Buffers on{DeviceArray<float>(start), DeviceArray<float>(std::vector<float>(start.size(), NAN)),
                      DeviceArray<C>(start.size())};
     std::vector<double> w = converted<double>(start), momentum(start.size());
+    settings.most_skips = kUpdateSteps;  // the skipped one stops nothing
     DeviceStep state(settings);
     bool first = true;
     for (int step = 0; step < kUpdateSteps; ++step) {
-      const std::vector<G> gradients = step_gradients<G>(layout, step, settings.loss_scale);
+      const std::vector<G> gradients = step_gradients<G>(layout, step, settings.scaling.scale);
       const DeviceArray<G> device_gradients(gradients);
       const std::vector<float> before = on.master.read(), momentum_before = on.momentum.read();
       state.decide(device_gradients, stream());
@@ -94,9 +95,9 @@ TYPED_TEST(SgdDevice, FollowsTheReference) {
 }
 
 TYPED_TEST(SgdDevice, UnscalesAndClips) {
-  this->expect_trajectory({.lr = 0.1}, {.loss_scale = 64});
+  this->expect_trajectory({.lr = 0.1}, {.scaling = {.scale = 64}});
   this->expect_trajectory({.lr = 0.1, .momentum = 0.9}, {.clip_norm = 5});
-  this->expect_trajectory({.lr = 0.1, .momentum = 0.9, .nesterov = true}, {.clip_norm = 5, .loss_scale = 64});
+  this->expect_trajectory({.lr = 0.1, .momentum = 0.9, .nesterov = true}, {.clip_norm = 5, .scaling = {.scale = 64}});
 }
 
 // The gradient carries the loss scale; norm and clipping factor are taken of the unscaled one.
@@ -105,7 +106,7 @@ TEST_F(SgdCase, H_NUM_04_UnscaleThenClipThenStep) {
   const DeviceArray<float> gradients(std::vector<float>{1.2F * 65536, 1.6F * 65536}), w(std::vector<float>{0, 0});
   const DeviceArray<kernels::ParameterChunk> chunks(
       kernels::parameter_chunks(std::vector<kernels::ParameterSegment>{{.count = 2}}));
-  DeviceStep state({.lr = 0.1F, .clip_norm = 1, .loss_scale = 65536});
+  DeviceStep state({.lr = 0.1F, .clip_norm = 1, .scaling = {.scale = 65536}});
   state.decide(gradients, stream());
   sgd_step_cuda(SgdUpdate<float, float>{.state = state.get(),
                                         .chunks = chunks.data(),

@@ -87,8 +87,21 @@ TYPED_TEST(SoftmaxCrossEntropyDevice, EqualsReference) {
   }
 }
 
+// Rows by threads: one block sums the losses itself, or several leave them.
+TYPED_TEST(SoftmaxCrossEntropyDevice, ShortRowsOfOneBlockAndOfMore) {
+  for (const int64_t classes : {2, 7, 10, 24, 32}) {
+    for (const int64_t rows : {32, 128, 129, 300}) {
+      const std::vector<float> values = uniform<float>(rows * classes, 1, -8, 8);
+      const std::vector<int64_t> labels = some_labels(rows, classes);
+      const SoftmaxCrossEntropy spec{rows, classes, 0.1, static_cast<double>(rows)};
+      this->expect_close(this->run(spec, values, labels, {.grad_scale = 64, .in_place = true}),
+                         this->reference(spec, values, labels, 64), rows, 64.0 / static_cast<double>(rows));
+    }
+  }
+}
+
 TYPED_TEST(SoftmaxCrossEntropyDevice, SameBitsFromRunToRun) {
-  for (const int64_t classes : {1000, 2000}) {
+  for (const int64_t classes : {10, 1000, 2000}) {
     const SoftmaxCrossEntropy spec{67, classes, 0.1, 67};
     const std::vector<float> values = uniform<float>(67 * classes, 1, -8, 8);
     const Result first = this->run(spec, values, some_labels(67, classes));
