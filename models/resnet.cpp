@@ -1,36 +1,13 @@
 #include "models/resnet.h"
 
-#include <array>
-
+#include "engine/nn/conv_norm.h"
 #include "engine/nn/init.h"
-#include "engine/nn/layers.h"
 #include "engine/ops/pool2d.h"
 
 namespace engine::models {
 namespace {
 
-constexpr int64_t kStemChannels = 64;
 constexpr Pool2dOptions kStemPool{.kernel = 3, .stride = 2, .padding = 1};
-
-/// A convolution without bias and the batch norm behind it.
-class ConvNorm {
- public:
-  explicit ConvNorm(const Conv2dConfig& config) : conv_(config), norm_(config.out_channels) {}
-
-  void init(uint64_t seed, const std::string& name) { init_he_normal_fan_out(conv_.weight(), seed, name + ".weight"); }
-  Conv2d& conv() { return conv_; }
-  BatchNorm2d& norm() { return norm_; }
-  Tensor plain(const Tensor& x) { return norm_(conv_(x)); }
-  Tensor relu(const Tensor& x, const Tensor& residual = Tensor()) { return norm_.forward_relu(conv_(x), residual); }
-  Shape describe(const std::string& conv, const std::string& norm, const Shape& input,
-                 std::vector<LayerDescription>& layers) const {
-    return norm_.describe(norm, conv_.describe(conv, input, layers), layers);
-  }
-
- private:
-  Conv2d conv_;
-  BatchNorm2d norm_;
-};
 
 Conv2dConfig conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
   return {
@@ -45,6 +22,10 @@ class Downsample final : public Module {
     register_child("1", layers_.norm());
   }
   Tensor forward(const Tensor& x) override { return layers_.plain(x); }
+  Shortcut fused(const Tensor& x) {
+    Activation input{.stored = x};
+    return layers_.shortcut(layers_.convolve(input));
+  }
   Shape describe(const std::string& name, const Shape& input, std::vector<LayerDescription>& layers) const override {
     return layers_.describe(name + ".0", name + ".1", input, layers);
   }
@@ -91,10 +72,20 @@ class Block final : public Module {
   bool is_block() const override { return true; }
 
   Tensor forward(const Tensor& x) override {
+    if (training() && may_fuse(x)) return computed(fused({.stored = x}));
     Tensor shortcut = downsample_ ? (*downsample_)(x) : x;
     Tensor out = layers_[0]->relu(x);
     for (size_t i = 1; i + 1 < layers_.size(); ++i) out = layers_[i]->relu(out);
     return layers_.back()->relu(out, shortcut);
+  }
+
+  /// The same where convolutions may be fused, from a block's end that is still to be computed to one that is.
+  Activation fused(Activation input) {
+    const NormConv2d first = layers_[0]->convolve(input);
+    const Shortcut shortcut = downsample_ ? downsample_->fused(input.stored) : Shortcut{.tensor = input.stored};
+    Activation out = layers_[0]->relu(first);
+    for (size_t i = 1; i + 1 < layers_.size(); ++i) out = layers_[i]->relu(layers_[i]->convolve(out));
+    return layers_.back()->end_block(layers_.back()->convolve(out), shortcut);
   }
 
   Shape describe(const std::string& name, const Shape& input, std::vector<LayerDescription>& layers) const override {
@@ -126,8 +117,17 @@ class Stage final : public Module {
   }
 
   Tensor forward(const Tensor& x) override {
+    if (training() && may_fuse(x)) return computed(fused({.stored = x}));
     Tensor out = x;
     for (const auto& block : blocks_) out = (*block)(out);
+    return out;
+  }
+
+  /// A checkpointed block is computed by itself, from tensor to tensor.
+  Activation fused(Activation out) {
+    for (const auto& block : blocks_) {
+      out = block->checkpointed() ? Activation{.stored = (*block)(computed(out))} : block->fused(std::move(out));
+    }
     return out;
   }
 
@@ -145,17 +145,17 @@ class Stage final : public Module {
 
 class ResNet final : public Module {
  public:
-  ResNet(bool bottleneck, const std::array<int64_t, 4>& blocks, const ModelOptions& options)
-      : stem_({.in_channels = 3, .out_channels = kStemChannels, .kernel = 7, .options = {.stride = 2, .padding = 3}}) {
+  ResNet(const ResNetConfig& shape, const ModelOptions& options)
+      : stem_({.in_channels = 3, .out_channels = shape.width, .kernel = 7, .options = {.stride = 2, .padding = 3}}) {
     register_child("conv1", stem_.conv());
     register_child("bn1", stem_.norm());
     stem_.init(options.seed, "conv1");
-    BlockConfig config{.bottleneck = bottleneck, .in = kStemChannels, .width = kStemChannels, .stride = 1};
-    for (size_t i = 0; i < blocks.size(); ++i) {
+    BlockConfig config{.bottleneck = shape.bottleneck, .in = shape.width, .width = shape.width, .stride = 1};
+    for (size_t i = 0; i < shape.blocks.size(); ++i) {
       const std::string name = "layer" + std::to_string(i + 1);
-      stages_[i] = std::make_unique<Stage>(config, blocks[i], options, name);
+      stages_[i] = std::make_unique<Stage>(config, shape.blocks[i], options, name);
       register_child(name, *stages_[i]);
-      config = {.bottleneck = bottleneck, .in = config.out(), .width = 2 * config.width, .stride = 2};
+      config = {.bottleneck = shape.bottleneck, .in = config.out(), .width = 2 * config.width, .stride = 2};
     }
     fc_ = std::make_unique<Linear>(LinearConfig{.in_features = config.in, .out_features = options.num_classes});
     register_child("fc", *fc_);
@@ -165,7 +165,11 @@ class ResNet final : public Module {
 
   Tensor forward(const Tensor& x) override {
     Tensor out = stem_.norm().forward_relu_max_pool(stem_.conv()(x), kStemPool);
-    for (const auto& stage : stages_) out = (*stage)(out);
+    if (training() && may_fuse(out)) {
+      out = fused({.stored = std::move(out)});
+    } else {
+      for (const auto& stage : stages_) out = (*stage)(out);
+    }
     return (*fc_)(global_avg_pool(out));
   }
 
@@ -182,6 +186,11 @@ class ResNet final : public Module {
   }
 
  private:
+  Tensor fused(Activation out) {
+    for (const auto& stage : stages_) out = stage->fused(std::move(out));
+    return computed(out);
+  }
+
   ConvNorm stem_;
   std::array<std::unique_ptr<Stage>, 4> stages_;
   std::unique_ptr<Linear> fc_;
@@ -189,20 +198,23 @@ class ResNet final : public Module {
 
 }  // namespace
 
+std::unique_ptr<Module> make_resnet(const ResNetConfig& config, const ModelOptions& options) {
+  return std::make_unique<ResNet>(config, options);
+}
 std::unique_ptr<Module> make_resnet18(const ModelOptions& options) {
-  return std::make_unique<ResNet>(false, std::array<int64_t, 4>{2, 2, 2, 2}, options);
+  return make_resnet({.bottleneck = false, .blocks = {2, 2, 2, 2}}, options);
 }
 std::unique_ptr<Module> make_resnet34(const ModelOptions& options) {
-  return std::make_unique<ResNet>(false, std::array<int64_t, 4>{3, 4, 6, 3}, options);
+  return make_resnet({.bottleneck = false, .blocks = {3, 4, 6, 3}}, options);
 }
 std::unique_ptr<Module> make_resnet50(const ModelOptions& options) {
-  return std::make_unique<ResNet>(true, std::array<int64_t, 4>{3, 4, 6, 3}, options);
+  return make_resnet({.bottleneck = true, .blocks = {3, 4, 6, 3}}, options);
 }
 std::unique_ptr<Module> make_resnet101(const ModelOptions& options) {
-  return std::make_unique<ResNet>(true, std::array<int64_t, 4>{3, 4, 23, 3}, options);
+  return make_resnet({.bottleneck = true, .blocks = {3, 4, 23, 3}}, options);
 }
 std::unique_ptr<Module> make_resnet152(const ModelOptions& options) {
-  return std::make_unique<ResNet>(true, std::array<int64_t, 4>{3, 8, 36, 3}, options);
+  return make_resnet({.bottleneck = true, .blocks = {3, 8, 36, 3}}, options);
 }
 
 }  // namespace engine::models

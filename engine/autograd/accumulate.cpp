@@ -24,7 +24,7 @@ void accumulate(const Tensor& target, const Tensor& gradient) {
                                    compute_stream(target.device()).handle());
     });
   }
-  dispatch_float(target.dtype(), "accumulate", [&]<typename T>() {
+  dispatch_floating(target.dtype(), "accumulate", [&]<typename T>() {
     kernels::add_accumulate_cpu(source.data<T>(), target.data<T>(), target.numel());
   });
 }
@@ -45,7 +45,7 @@ Tensor accumulated(Tensor first, const Tensor& second) {
     });
     return sum;
   }
-  dispatch_float(sum.dtype(), "accumulate", [&]<typename T>() {
+  dispatch_floating(sum.dtype(), "accumulate", [&]<typename T>() {
     kernels::add_forward_cpu(first.data<T>(), other.data<T>(), sum.data<T>(), sum.numel());
   });
   return sum;

@@ -12,8 +12,9 @@
 #include <string>
 
 #include "engine/core/arena.h"
-#include "engine/core/memory_trace.h"
 #include "engine/core/error.h"
+#include "engine/core/memory_shortage.h"
+#include "engine/core/memory_trace.h"
 
 namespace engine {
 namespace {
@@ -57,7 +58,7 @@ class HostAllocator {
     const std::lock_guard lock(mutex_);
     // Compared first: a size near the largest int64 cannot be rounded up.
     void* pointer = bytes > memory_limit() ? nullptr : take(rounded(bytes));
-    if (pointer == nullptr) throw OutOfMemoryError(shortage(bytes, category), kHint);
+    if (pointer == nullptr) refuse_now(bytes, category);
     account_.count(category, rounded(bytes));
     detail::trace_memory(Device::cpu(), category, rounded(bytes));
     return pointer;
@@ -73,15 +74,13 @@ class HostAllocator {
   detail::MemoryAccount& account() { return account_; }
 
  private:
-  static constexpr const char* kHint =
-      "use a smaller --batch-size (with --accumulate-steps for the same global batch) or smaller pictures";
-
 #ifdef ENGINE_SANITIZED
   void* take(int64_t bytes) {
     if (bytes > memory_limit() - account_.stats().live_total) return nullptr;
     return std::aligned_alloc(kAlignment, static_cast<size_t>(bytes));
   }
   void give_back(void* pointer, int64_t) { std::free(pointer); }
+  int64_t largest_block() const { return 0; }
 #else
   void* take(int64_t bytes) {
     if (base_ == nullptr) {
@@ -94,16 +93,20 @@ class HostAllocator {
     return offset ? base_ + *offset : nullptr;
   }
   void give_back(void* pointer, int64_t bytes) { arena_.free(static_cast<char*>(pointer) - base_, bytes); }
+  int64_t largest_block() const { return arena_.largest_free(); }
 
   char* base_ = nullptr;
   Arena arena_{memory_limit()};
 #endif
 
-  std::string shortage(int64_t bytes, MemoryCategory category) const {
-    return fmt::format(
-        "out of memory: cpu: requested {:.1f} MiB for {}, expected at most {:.1f} MiB in all; in use: {}",
-        static_cast<double>(bytes) / 0x1p20, name_of(category), static_cast<double>(memory_limit()) / 0x1p20,
-        account_.in_use());
+  [[noreturn]] void refuse_now(int64_t bytes, MemoryCategory category) const {
+    detail::refuse({.device = Device::cpu(),
+                    .requested = bytes,
+                    .category = category,
+                    .free = std::max<int64_t>(memory_limit() - account_.stats().live_total, 0),
+                    .total = memory_limit(),
+                    .largest_block = largest_block(),
+                    .in_use = account_.in_use()});
   }
 
   std::mutex mutex_;

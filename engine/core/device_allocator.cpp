@@ -1,12 +1,13 @@
 // Memory of accelerators from the driver's stream-ordered pool, which keeps freed blocks for the next step.
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <mutex>
 
 #include "engine/core/allocator.h"
+#include "engine/core/memory_shortage.h"
 #include "engine/core/memory_trace.h"
-#include "engine/core/error.h"
 #include "engine/core/stream.h"
 #include "kernels/common/cuda_error.h"
 
@@ -29,7 +30,7 @@ class DeviceAllocator {
     if (status == cudaErrorMemoryAllocation && give_back_kept()) {
       status = cudaMallocAsync(&pointer, static_cast<size_t>(bytes), stream_.handle());
     }
-    if (status == cudaErrorMemoryAllocation) refuse(bytes, category);
+    if (status == cudaErrorMemoryAllocation) refuse_now(bytes, category);
     kernels::check_cuda(status, "cudaMallocAsync");
     account_.count(category, bytes);
     trace_memory(device_, category, bytes);
@@ -43,9 +44,6 @@ class DeviceAllocator {
     trace_memory(device_, category, -bytes);
   }
 
-  MemoryAccount& account() { return account_; }
-
- private:
   /// Returns the pool's unused blocks to the driver, which may join them to larger ones. Not while work is recorded.
   bool give_back_kept() {
     cudaGetLastError();
@@ -55,17 +53,36 @@ class DeviceAllocator {
     return cudaStreamSynchronize(stream_.handle()) == cudaSuccess && cudaMemPoolTrimTo(pool_, 0) == cudaSuccess;
   }
 
-  [[noreturn]] void refuse(int64_t bytes, MemoryCategory category) {
+  int64_t usable() {
+    use_device(device_);
+    size_t free = 0, total = 0;
+    kernels::check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return static_cast<int64_t>(free) + kept() + account_.stats().live_total;
+  }
+
+  MemoryAccount& account() { return account_; }
+
+ private:
+  int64_t kept() const {
+    uint64_t reserved = 0, used = 0;
+    kernels::check_cuda(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved),
+                        "cudaMemPoolGetAttribute");
+    kernels::check_cuda(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used),
+                        "cudaMemPoolGetAttribute");
+    return static_cast<int64_t>(reserved - std::min(used, reserved));
+  }
+
+  [[noreturn]] void refuse_now(int64_t bytes, MemoryCategory category) {
     cudaGetLastError();
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    const auto mib = [](auto size) { return static_cast<double>(size) / 0x1p20; };
-    throw OutOfMemoryError(
-        fmt::format(
-            "out of memory: {}: requested {:.1f} MiB for {}, expected at most {:.1f} MiB free of {:.1f} MiB; in "
-            "use by this process: {}",
-            name_of(device_), mib(bytes), name_of(category), mib(free), mib(total), account_.in_use()),
-        "use a smaller --batch-size (with --accumulate-steps for the same global batch) or smaller pictures");
+    refuse({.device = device_,
+            .requested = bytes,
+            .category = category,
+            .free = static_cast<int64_t>(free),
+            .total = static_cast<int64_t>(total),
+            .kept = kept(),
+            .in_use = account_.in_use()});
   }
 
   Device device_;
@@ -96,5 +113,7 @@ void free_device(void* pointer, int64_t bytes, MemoryCategory category, Device d
 
 MemoryStats device_memory_stats(Device device) { return allocator_of(device).account().stats(); }
 void reset_device_memory_peaks(Device device) { allocator_of(device).account().reset_peaks(); }
+int64_t usable_device_memory(Device device) { return allocator_of(device).usable(); }
+void release_unused_device_memory(Device device) { allocator_of(device).give_back_kept(); }
 
 }  // namespace engine::detail

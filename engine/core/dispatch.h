@@ -19,6 +19,24 @@ decltype(auto) dispatch_float(DType dtype, const char* what, F&& f) {
   }
 }
 
+/// Calls f with the type of a CPU tensor of fractions: float, double, Half or BFloat16; any other is an error that
+/// names `what`.
+template <typename F>
+decltype(auto) dispatch_floating(DType dtype, const char* what, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f16:
+      return f.template operator()<kernels::Half>();
+    case DType::bf16:
+      return f.template operator()<kernels::BFloat16>();
+    default:
+      throw Error(fmt::format("[{}] type: got {}, expected f32, f64, f16 or bf16", what, name_of(dtype)));
+  }
+}
+
 /// Calls f with the storage type of an accelerator's tensors: float, Half or BFloat16; any other is an error that names
 /// `what`.
 template <typename F>

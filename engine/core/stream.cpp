@@ -11,6 +11,16 @@ namespace engine {
 
 using kernels::check_cuda;
 
+namespace {
+
+/// What a call that has waited for the device returned. A finding says more than the failure that it led to.
+void check_wait(cudaError_t status, const char* call) {
+  if constexpr (!kernels::kBuiltWithCuda) require_sound_kernels();
+  check_cuda(status, call);
+}
+
+}  // namespace
+
 Stream::Stream(Device device) : device_(device) {
   ENGINE_CHECK(!device.is_cpu(), "[stream] device: got cpu, expected one with streams");
   use_device(device);
@@ -19,12 +29,7 @@ Stream::Stream(Device device) : device_(device) {
 
 Stream::~Stream() { cudaStreamDestroy(handle_); }
 
-void Stream::synchronize() const {
-  const cudaError_t status = cudaStreamSynchronize(handle_);
-  // A finding says more than the failure that it led to.
-  if constexpr (!kernels::kBuiltWithCuda) require_sound_kernels();
-  check_cuda(status, "cudaStreamSynchronize");
-}
+void Stream::synchronize() const { check_wait(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
 
 void copy_async(void* target, const void* source, int64_t bytes, const Stream& stream) {
   if (bytes == 0) return;
@@ -46,7 +51,7 @@ void Event::hold(const Stream& stream) const {
   check_cuda(cudaStreamWaitEvent(stream.handle(), handle_, 0), "cudaStreamWaitEvent");
 }
 
-void Event::synchronize() const { check_cuda(cudaEventSynchronize(handle_), "cudaEventSynchronize"); }
+void Event::synchronize() const { check_wait(cudaEventSynchronize(handle_), "cudaEventSynchronize"); }
 
 float Event::milliseconds_since(const Event& earlier) const {
   float milliseconds = 0;

@@ -6,6 +6,7 @@
 #include "engine/ops/batch_norm.h"
 #include "engine/ops/bn_relu_max_pool.h"
 #include "engine/ops/linear.h"
+#include "engine/ops/pad_channels.h"
 #include "engine/ops/view.h"
 #include "kernels/conv2d/conv2d.h"
 
@@ -40,7 +41,11 @@ Conv2d::Conv2d(const Conv2dConfig& config)
   }
 }
 
-Tensor Conv2d::forward(const Tensor& x) { return observed(conv2d(x, weight_, bias_, config_.options)); }
+Tensor Conv2d::forward(const Tensor& x) {
+  // Pictures on accelerators may have a channel of zeros more.
+  const bool padded = config_.options.groups == 1 && x.rank() == 4 && x.dim(3) > config_.in_channels;
+  return observed(conv2d(x, padded ? pad_channels(weight_, x.dim(3)) : weight_, bias_, config_.options));
+}
 
 Shape Conv2d::describe(const std::string& name, const Shape& input, std::vector<LayerDescription>& layers) const {
   const Conv2dOptions& options = config_.options;
@@ -91,6 +96,12 @@ Tensor BatchNorm2d::forward_relu_max_pool(const Tensor& x, const Pool2dOptions& 
   count_batch();
   const BatchNormState state{weight_, bias_, running_mean_, running_var_};
   return observed(bn_relu_max_pool(x, state, {.training = training(), .tracked = !recomputing(), .relu = true}, pool));
+}
+
+PendingNorm BatchNorm2d::pending(const Tensor& x, const ConvSums& sums) {
+  count_batch();
+  const BatchNormState state{weight_, bias_, running_mean_, running_var_};
+  return pending_norm(x, sums, state, {.training = true, .tracked = !recomputing()});
 }
 
 Tensor BatchNorm2d::forward(const Tensor& x) { return normalise(x, false, Tensor()); }

@@ -3,6 +3,7 @@
 
 #include "engine/nn/module.h"
 #include "engine/ops/conv2d.h"
+#include "engine/ops/pending_norm_device.h"
 #include "engine/ops/pool2d.h"
 
 namespace engine {
@@ -15,7 +16,8 @@ struct Conv2dConfig {
   bool bias = false;
 };
 
-/// Parameters weight [k, r, s, c / groups] and, where asked for, bias [k]; uninitialised (engine/nn/init.h).
+/// Parameters weight [k, r, s, c / groups] and, where asked for, bias [k]; uninitialised (engine/nn/init.h). Without
+/// groups, x may have more channels than c, of zeros: the filter gets zeros for them, for as long as it is needed.
 class Conv2d final : public Module {
  public:
   explicit Conv2d(const Conv2dConfig& config);
@@ -23,6 +25,7 @@ class Conv2d final : public Module {
   Shape describe(const std::string& name, const Shape& input, std::vector<LayerDescription>& layers) const override;
   Tensor& weight() { return weight_; }
   Tensor& bias() { return bias_; }
+  const Conv2dOptions& options() const { return config_.options; }
 
  private:
   Conv2dConfig config_;
@@ -39,6 +42,8 @@ class BatchNorm2d final : public Module {
   Tensor forward_relu(const Tensor& x, const Tensor& residual = Tensor());
   /// max_pool2d(relu(bn(x))) in one operation.
   Tensor forward_relu_max_pool(const Tensor& x, const Pool2dOptions& pool);
+  /// In training on accelerators: the same norm from the sums of x, to be applied by whoever reads it.
+  PendingNorm pending(const Tensor& x, const ConvSums& sums);
   Shape describe(const std::string& name, const Shape& input, std::vector<LayerDescription>& layers) const override;
   Tensor& weight() { return weight_; }
 

@@ -16,8 +16,8 @@ void forward(const Tensor& a, const Tensor& b, const Tensor& y) {
       kernels::add_forward_cuda(a.data<T>(), b.data<T>(), y.data<T>(), a.numel(), stream_of(a));
     });
   }
-  dispatch_float(a.dtype(), "add",
-                 [&]<typename T>() { kernels::add_forward_cpu(a.data<T>(), b.data<T>(), y.data<T>(), a.numel()); });
+  dispatch_floating(a.dtype(), "add",
+                    [&]<typename T>() { kernels::add_forward_cpu(a.data<T>(), b.data<T>(), y.data<T>(), a.numel()); });
 }
 
 }  // namespace

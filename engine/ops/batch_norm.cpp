@@ -24,8 +24,11 @@ void reference_forward(const kernels::BatchNormForward<T>& args, bool training) 
 
 void forward(const kernels::BatchNormForward<double>& args, bool training) { reference_forward(args, training); }
 
-void forward(const kernels::BatchNormForward<float>& args, bool training) {
-  if (cpu_path() == CpuPath::reference) return reference_forward(args, training);
+template <typename T>
+void forward(const kernels::BatchNormForward<T>& args, bool training) {
+  if constexpr (!kernels::kNarrow<T>) {
+    if (cpu_path() == CpuPath::reference) return reference_forward(args, training);
+  }
   training ? kernels::batch_norm_forward_fast(args) : kernels::batch_norm_inference_fast(args);
 }
 
@@ -36,8 +39,11 @@ void reference_backward(const kernels::BatchNormBackward<T>& args, bool training
 
 void backward(const kernels::BatchNormBackward<double>& args, bool training) { reference_backward(args, training); }
 
-void backward(const kernels::BatchNormBackward<float>& args, bool training) {
-  if (cpu_path() == CpuPath::reference) return reference_backward(args, training);
+template <typename T>
+void backward(const kernels::BatchNormBackward<T>& args, bool training) {
+  if constexpr (!kernels::kNarrow<T>) {
+    if (cpu_path() == CpuPath::reference) return reference_backward(args, training);
+  }
   training ? kernels::batch_norm_backward_fast(args) : kernels::batch_norm_inference_backward_fast(args);
 }
 
@@ -51,6 +57,7 @@ Tensor reuse_or_allocate(const Tensor& first, const Tensor& second) {
 
 template <typename T>
 void run_backward(Saved& saved, Gradients& gradients) {
+  using Parameter = kernels::Wide<T>;
   Tensor grad_y = gradients.take_output(0).contiguous();
   const Shape per_channel = saved.weight.shape();
   // Chosen before further handles to the same memory exist.
@@ -62,8 +69,8 @@ void run_backward(Saved& saved, Gradients& gradients) {
              : free_grad_y.defined() ? free_grad_y
                                      : saved.x.new_empty(saved.x.shape(), saved.x.dtype());
   }
-  Tensor grad_gamma = gradients.target(1, per_channel, dtype_of<T>);
-  Tensor grad_beta = gradients.target(2, per_channel, dtype_of<T>);
+  Tensor grad_gamma = gradients.target(1, per_channel, dtype_of<Parameter>);
+  Tensor grad_beta = gradients.target(2, per_channel, dtype_of<Parameter>);
   const int64_t channels = saved.weight.numel();
   const Tensor workspace = Tensor::empty({kernels::batch_norm_workspace_bytes(channels)}, DType::u8, kWorkspace);
   kernels::BatchNormBackward<T> args;
@@ -74,15 +81,15 @@ void run_backward(Saved& saved, Gradients& gradients) {
   args.x = saved.x.data<T>();
   args.y = saved.y.defined() ? saved.y.data<T>() : nullptr;
   args.grad_y = grad_y.data<T>();
-  args.gamma = saved.weight.data<T>();
-  args.beta = saved.bias.data<T>();
-  args.mean = saved.mean.data<T>();
-  args.invstd = saved.invstd.defined() ? saved.invstd.data<T>() : nullptr;
-  args.running_var = saved.running_var.defined() ? saved.running_var.data<T>() : nullptr;
+  args.gamma = saved.weight.data<Parameter>();
+  args.beta = saved.bias.data<Parameter>();
+  args.mean = saved.mean.data<Parameter>();
+  args.invstd = saved.invstd.defined() ? saved.invstd.data<Parameter>() : nullptr;
+  args.running_var = saved.running_var.defined() ? saved.running_var.data<Parameter>() : nullptr;
   args.grad_x = grad_x.defined() ? grad_x.data<T>() : nullptr;
   args.grad_residual = grad_residual.defined() ? grad_residual.data<T>() : nullptr;
-  args.grad_gamma = grad_gamma.data<T>();
-  args.grad_beta = grad_beta.data<T>();
+  args.grad_gamma = grad_gamma.data<Parameter>();
+  args.grad_beta = grad_beta.data<Parameter>();
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
   backward(args, saved.options.training);
   gradients.set(0, std::move(grad_x));
@@ -94,6 +101,7 @@ void run_backward(Saved& saved, Gradients& gradients) {
 /// Runs the forward pass; fills in saved statistics where they will be needed.
 template <typename T>
 void run_forward(const Tensor& x, const BatchNormState& state, const Tensor& residual, const Tensor& y, Saved& saved) {
+  using Parameter = kernels::Wide<T>;
   const int64_t channels = state.weight.numel();
   const Tensor workspace = Tensor::empty({kernels::batch_norm_workspace_bytes(channels)}, DType::u8, kWorkspace);
   kernels::BatchNormForward<T> args;
@@ -103,20 +111,20 @@ void run_forward(const Tensor& x, const BatchNormState& state, const Tensor& res
   args.momentum = saved.options.momentum;
   args.relu = saved.options.relu;
   args.x = x.data<T>();
-  args.gamma = state.weight.data<T>();
-  args.beta = state.bias.data<T>();
+  args.gamma = state.weight.data<Parameter>();
+  args.beta = state.bias.data<Parameter>();
   args.residual = residual.defined() ? residual.data<T>() : nullptr;
   args.y = y.data<T>();
   if (!saved.options.training || saved.options.tracked) {
-    args.running_mean = state.running_mean.data<T>();
-    args.running_var = state.running_var.data<T>();
+    args.running_mean = state.running_mean.data<Parameter>();
+    args.running_var = state.running_var.data<Parameter>();
   }
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
   if (saved.options.training) {
-    saved.mean = x.new_empty({channels}, x.dtype());
-    saved.invstd = x.new_empty({channels}, x.dtype());
-    args.saved_mean = saved.mean.data<T>();
-    args.saved_invstd = saved.invstd.data<T>();
+    saved.mean = x.new_empty({channels}, dtype_of<Parameter>);
+    saved.invstd = x.new_empty({channels}, dtype_of<Parameter>);
+    args.saved_mean = saved.mean.data<Parameter>();
+    args.saved_invstd = saved.invstd.data<Parameter>();
   } else {
     // Copies: a later training step changes the running statistics.
     saved.mean = state.running_mean.clone();
@@ -132,8 +140,11 @@ void check_batch_norm(const Tensor& x, const BatchNormState& state, const BatchN
   check_input("batch_norm", "x", x);
   ENGINE_CHECK(x.rank() >= 2, "[batch_norm] x: got {}, expected [..., channels]", x.shape().str());
   const int64_t channels = x.dim(-1);
-  // On an accelerator parameters and statistics are f32 whatever x is.
-  const Tensor& like = x.device().is_cpu() ? x : state.weight;
+  // Parameters and statistics are f32 on an accelerator and beside 16-bit values.
+  const bool narrow = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+  const Tensor& like = narrow || !x.device().is_cpu() ? state.weight : x;
+  ENGINE_CHECK(!narrow || like.dtype() == DType::f32, "[batch_norm] weight: got {} beside {} values, expected f32",
+               name_of(like.dtype()), name_of(x.dtype()));
   check_shape("batch_norm", "weight", state.weight, Shape{channels}, like);
   check_shape("batch_norm", "bias", state.bias, Shape{channels}, like);
   check_shape("batch_norm", "running_mean", state.running_mean, Shape{channels}, like);
@@ -160,13 +171,13 @@ Tensor batch_norm(const Tensor& x, const BatchNormState& state, const BatchNormO
               .invstd = {},
               .running_var = {},
               .options = options};
-  dispatch_float(x.dtype(), "batch_norm", [&]<typename T>() { run_forward<T>(x, state, residual, y, saved); });
+  dispatch_floating(x.dtype(), "batch_norm", [&]<typename T>() { run_forward<T>(x, state, residual, y, saved); });
   if (!should_record({&x, &state.weight, &state.bias, &residual})) return y;
   // Without a residual the mask of the ReLU is computed again from x, which saves keeping and reading y.
   if (options.relu && residual.defined()) saved.y = y.detach();
   record("batch_norm", {&x, &state.weight, &state.bias, &residual}, {&y},
          [saved = std::move(saved)](Gradients& gradients) mutable {
-           dispatch_float(saved.x.dtype(), "batch_norm", [&]<typename T>() { run_backward<T>(saved, gradients); });
+           dispatch_floating(saved.x.dtype(), "batch_norm", [&]<typename T>() { run_backward<T>(saved, gradients); });
          });
   return y;
 }

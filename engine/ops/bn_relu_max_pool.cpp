@@ -21,42 +21,50 @@ Tensor make_workspace(const Pool2dShape& shape) {
   return Tensor::empty({kernels::bn_relu_max_pool_workspace_bytes(shape)}, DType::u8, MemoryCategory::workspace);
 }
 
-void forward(const kernels::BnReluMaxPoolForward<float>& args) {
-  cpu_path() == CpuPath::fast ? kernels::bn_relu_max_pool_forward_fast(args)
-                              : kernels::bn_relu_max_pool_forward_cpu(args);
+template <typename T>
+void forward(const kernels::BnReluMaxPoolForward<T>& args) {
+  if constexpr (!kernels::kNarrow<T>) {
+    if (cpu_path() == CpuPath::reference) return kernels::bn_relu_max_pool_forward_cpu(args);
+  }
+  kernels::bn_relu_max_pool_forward_fast(args);
 }
 void forward(const kernels::BnReluMaxPoolForward<double>& args) { kernels::bn_relu_max_pool_forward_cpu(args); }
 
-void backward(const kernels::BnReluMaxPoolBackward<float>& args) {
-  cpu_path() == CpuPath::fast ? kernels::bn_relu_max_pool_backward_fast(args)
-                              : kernels::bn_relu_max_pool_backward_cpu(args);
+template <typename T>
+void backward(const kernels::BnReluMaxPoolBackward<T>& args) {
+  if constexpr (!kernels::kNarrow<T>) {
+    if (cpu_path() == CpuPath::reference) return kernels::bn_relu_max_pool_backward_cpu(args);
+  }
+  kernels::bn_relu_max_pool_backward_fast(args);
 }
 void backward(const kernels::BnReluMaxPoolBackward<double>& args) { kernels::bn_relu_max_pool_backward_cpu(args); }
 
 template <typename T>
 void run_forward(const BatchNormState& state, const BatchNormOptions& options, const Tensor& y, Saved& saved) {
+  using Parameter = kernels::Wide<T>;
   const Tensor workspace = make_workspace(saved.shape);
   kernels::BnReluMaxPoolForward<T> args;
   args.shape = saved.shape;
   args.eps = options.eps;
   args.momentum = options.momentum;
   args.x = saved.x.data<T>();
-  args.gamma = state.weight.data<T>();
-  args.beta = state.bias.data<T>();
+  args.gamma = state.weight.data<Parameter>();
+  args.beta = state.bias.data<Parameter>();
   args.y = y.data<T>();
   args.index = saved.index.data<uint8_t>();
   if (options.tracked) {
-    args.running_mean = state.running_mean.data<T>();
-    args.running_var = state.running_var.data<T>();
+    args.running_mean = state.running_mean.data<Parameter>();
+    args.running_var = state.running_var.data<Parameter>();
   }
-  args.saved_mean = saved.mean.data<T>();
-  args.saved_invstd = saved.invstd.data<T>();
+  args.saved_mean = saved.mean.data<Parameter>();
+  args.saved_invstd = saved.invstd.data<Parameter>();
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
   forward(args);
 }
 
 template <typename T>
 void run_backward(Saved& saved, Gradients& gradients) {
+  using Parameter = kernels::Wide<T>;
   const Tensor grad_y = gradients.take_output(0).contiguous();
   const Tensor workspace = make_workspace(saved.shape);
   Tensor grad_x;
@@ -69,12 +77,12 @@ void run_backward(Saved& saved, Gradients& gradients) {
   args.x = saved.x.data<T>();
   args.grad_y = grad_y.data<T>();
   args.index = saved.index.data<uint8_t>();
-  args.gamma = saved.weight.data<T>();
-  args.mean = saved.mean.data<T>();
-  args.invstd = saved.invstd.data<T>();
+  args.gamma = saved.weight.data<Parameter>();
+  args.mean = saved.mean.data<Parameter>();
+  args.invstd = saved.invstd.data<Parameter>();
   args.grad_x = grad_x.defined() ? grad_x.data<T>() : nullptr;
-  args.grad_gamma = grad_gamma.data<T>();
-  args.grad_beta = grad_beta.data<T>();
+  args.grad_gamma = grad_gamma.data<Parameter>();
+  args.grad_beta = grad_beta.data<Parameter>();
   args.workspace = reinterpret_cast<std::byte*>(workspace.raw());
   backward(args);
   gradients.set(0, std::move(grad_x));
@@ -99,15 +107,15 @@ Tensor bn_relu_max_pool(const Tensor& x, const BatchNormState& state, const Batc
   Saved saved{.x = x.detach(),
               .index = x.new_empty(y.shape(), DType::u8),
               .weight = state.weight.detach(),
-              .mean = x.new_empty(Shape{c}, x.dtype()),
-              .invstd = x.new_empty(Shape{c}, x.dtype()),
+              .mean = x.new_empty(Shape{c}, state.weight.dtype()),
+              .invstd = x.new_empty(Shape{c}, state.weight.dtype()),
               .shape = shape};
-  dispatch_float(x.dtype(), "bn_relu_max_pool", [&]<typename T>() { run_forward<T>(state, options, y, saved); });
+  dispatch_floating(x.dtype(), "bn_relu_max_pool", [&]<typename T>() { run_forward<T>(state, options, y, saved); });
   if (!should_record({&x, &state.weight, &state.bias})) return y;
   record("bn_relu_max_pool", {&x, &state.weight, &state.bias}, {&y},
          [saved = std::move(saved)](Gradients& gradients) mutable {
-           dispatch_float(saved.x.dtype(), "bn_relu_max_pool",
-                          [&]<typename T>() { run_backward<T>(saved, gradients); });
+           dispatch_floating(saved.x.dtype(), "bn_relu_max_pool",
+                             [&]<typename T>() { run_backward<T>(saved, gradients); });
          });
   return y;
 }

@@ -5,8 +5,8 @@ namespace engine {
 void check_input(const char* op, const char* argument, const Tensor& tensor) {
   ENGINE_CHECK(tensor.defined(), "[{}] {}: got an undefined tensor, expected values", op, argument);
   if (tensor.device().is_cpu()) {
-    ENGINE_CHECK(tensor.dtype() == DType::f32 || tensor.dtype() == DType::f64, "[{}] {}: got {}, expected f32 or f64",
-                 op, argument, name_of(tensor.dtype()));
+    ENGINE_CHECK(is_floating(tensor.dtype()), "[{}] {}: got {}, expected f32, f64, f16 or bf16", op, argument,
+                 name_of(tensor.dtype()));
   } else {
     ENGINE_CHECK(is_floating(tensor.dtype()) && tensor.dtype() != DType::f64,
                  "[{}] {}: got {} on {}, expected f32, f16 or bf16", op, argument, name_of(tensor.dtype()),

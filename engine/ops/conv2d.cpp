@@ -3,6 +3,7 @@
 #include "engine/autograd/node.h"
 #include "engine/core/dispatch.h"
 #include "engine/ops/checks.h"
+#include "engine/ops/conv2d_device.h"
 #include "engine/ops/cpu_path.h"
 #include "engine/ops/device_path.h"
 #include "kernels/bias/bias_cuda.h"
@@ -14,7 +15,82 @@ namespace {
 
 using kernels::Conv2dShape;
 
-Conv2dShape checked_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+/// Runs the plain plan of a direction on the device of `like`.
+void run_plan(const Tensor& like, const Conv2dShape& shape, kernels::ConvDirection direction,
+              const kernels::ConvBuffers& buffers) {
+  run_conv_plan(like, {.shape = shape, .direction = direction, .type = element_type_of(like.dtype(), "conv2d")},
+                buffers);
+}
+
+void device_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
+                    const Conv2dShape& shape) {
+  run_plan(x, shape, kernels::ConvDirection::forward, {.x = x.raw(), .weight = weight.raw(), .y = y.raw()});
+  if (!bias.defined()) return;
+  dispatch_device(y.dtype(), "conv2d", [&]<typename T>() {
+    kernels::bias_forward_cuda<T>({.x = y.data<T>(),
+                                   .bias = bias.data<T>(),
+                                   .y = y.data<T>(),
+                                   .rows = shape.n * shape.out_h() * shape.out_w(),
+                                   .channels = shape.k},
+                                  stream_of(y));
+  });
+}
+
+void device_backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_weight, const Tensor& grad_bias,
+                             const Conv2dShape& shape) {
+  run_plan(x, shape, kernels::ConvDirection::backward_weights,
+           {.x = x.raw(), .grad_y = grad_y.raw(), .grad_weight = grad_weight.raw()});
+  if (grad_bias.defined()) {
+    bias_backward_on_device(grad_y, grad_bias, shape.n * shape.out_h() * shape.out_w(), shape.k);
+  }
+}
+
+void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y, const Conv2dShape& shape) {
+  if (on_accelerator(x)) return device_forward(x, weight, bias, y, shape);
+  dispatch_cpu(
+      x.dtype(), "conv2d",
+      [&]<typename T>() {
+        kernels::conv2d_forward_fast(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
+      },
+      [&]<typename T>() {
+        kernels::conv2d_forward_cpu<T>(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
+      });
+}
+
+void backward_data(const Tensor& grad_y, const Tensor& weight, const Tensor& grad_x, const Conv2dShape& shape) {
+  if (on_accelerator(grad_y)) {
+    return run_plan(grad_y, shape, kernels::ConvDirection::backward_data,
+                    {.weight = weight.raw(), .grad_y = grad_y.raw(), .grad_x = grad_x.raw()});
+  }
+  dispatch_cpu(
+      grad_y.dtype(), "conv2d",
+      [&]<typename T>() {
+        kernels::conv2d_backward_data_fast(grad_y.data<T>(), weight.data<T>(), grad_x.data<T>(), shape);
+      },
+      [&]<typename T>() {
+        kernels::conv2d_backward_data_cpu<T>(grad_y.data<T>(), weight.data<T>(), grad_x.data<T>(), shape);
+      });
+}
+
+void backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_weight, const Tensor& grad_bias,
+                      const Conv2dShape& shape) {
+  if (on_accelerator(x)) return device_backward_weights(x, grad_y, grad_weight, grad_bias, shape);
+  dispatch_cpu(
+      x.dtype(), "conv2d",
+      [&]<typename T>() {
+        kernels::conv2d_backward_weights_fast(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(),
+                                              data_or_null<T>(grad_bias), shape);
+      },
+      [&]<typename T>() {
+        kernels::conv2d_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(),
+                                                data_or_null<T>(grad_bias), shape);
+      });
+}
+
+}  // namespace
+
+kernels::Conv2dShape conv2d_shape(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const Conv2dOptions& options) {
   check_rank("conv2d", "x", x, 4);
   check_rank("conv2d", "weight", weight, 4);
   ENGINE_CHECK(weight.dtype() == x.dtype(), "[conv2d] weight: got {}, expected {}", name_of(weight.dtype()),
@@ -47,88 +123,8 @@ Conv2dShape checked_shape(const Tensor& x, const Tensor& weight, const Tensor& b
   return shape;
 }
 
-/// Runs the plan of a direction on the device of `like`.
-void run_plan(const Tensor& like, const Conv2dShape& shape, kernels::ConvDirection direction,
-              const kernels::ConvBuffers& buffers) {
-  const Device device = like.device();
-  use_device(device);
-  const kernels::ConvPlanKey key{
-      .shape = shape, .direction = direction, .type = element_type_of(like.dtype(), "conv2d")};
-  const kernels::ConvPlan& plan = kernels::conv2d_plan(device.index, key, conv_plan_options());
-  const Tensor workspace = device_workspace(like, plan.workspace_bytes());
-  plan.run(buffers, workspace.raw(), stream_of(like));
-}
-
-void device_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
-                    const Conv2dShape& shape) {
-  run_plan(x, shape, kernels::ConvDirection::forward, {.x = x.raw(), .weight = weight.raw(), .y = y.raw()});
-  if (!bias.defined()) return;
-  dispatch_device(y.dtype(), "conv2d", [&]<typename T>() {
-    kernels::bias_forward_cuda<T>({.x = y.data<T>(),
-                                   .bias = bias.data<T>(),
-                                   .y = y.data<T>(),
-                                   .rows = shape.n * shape.out_h() * shape.out_w(),
-                                   .channels = shape.k},
-                                  stream_of(y));
-  });
-}
-
-void device_backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_weight, const Tensor& grad_bias,
-                             const Conv2dShape& shape) {
-  run_plan(x, shape, kernels::ConvDirection::backward_weights,
-           {.x = x.raw(), .grad_y = grad_y.raw(), .grad_weight = grad_weight.raw()});
-  if (grad_bias.defined()) {
-    bias_backward_on_device(grad_y, grad_bias, shape.n * shape.out_h() * shape.out_w(), shape.k);
-  }
-}
-
-void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y, const Conv2dShape& shape) {
-  if (on_accelerator(x)) return device_forward(x, weight, bias, y, shape);
-  dispatch_cpu(
-      x.dtype(), "conv2d",
-      [&] {
-        kernels::conv2d_forward_fast(x.data<float>(), weight.data<float>(), data_or_null<float>(bias), y.data<float>(),
-                                     shape);
-      },
-      [&]<typename T>() {
-        kernels::conv2d_forward_cpu<T>(x.data<T>(), weight.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
-      });
-}
-
-void backward_data(const Tensor& grad_y, const Tensor& weight, const Tensor& grad_x, const Conv2dShape& shape) {
-  if (on_accelerator(grad_y)) {
-    return run_plan(grad_y, shape, kernels::ConvDirection::backward_data,
-                    {.weight = weight.raw(), .grad_y = grad_y.raw(), .grad_x = grad_x.raw()});
-  }
-  dispatch_cpu(
-      grad_y.dtype(), "conv2d",
-      [&] {
-        kernels::conv2d_backward_data_fast(grad_y.data<float>(), weight.data<float>(), grad_x.data<float>(), shape);
-      },
-      [&]<typename T>() {
-        kernels::conv2d_backward_data_cpu<T>(grad_y.data<T>(), weight.data<T>(), grad_x.data<T>(), shape);
-      });
-}
-
-void backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor& grad_weight, const Tensor& grad_bias,
-                      const Conv2dShape& shape) {
-  if (on_accelerator(x)) return device_backward_weights(x, grad_y, grad_weight, grad_bias, shape);
-  dispatch_cpu(
-      x.dtype(), "conv2d",
-      [&] {
-        kernels::conv2d_backward_weights_fast(x.data<float>(), grad_y.data<float>(), grad_weight.data<float>(),
-                                              data_or_null<float>(grad_bias), shape);
-      },
-      [&]<typename T>() {
-        kernels::conv2d_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_weight.data<T>(),
-                                                data_or_null<T>(grad_bias), shape);
-      });
-}
-
-}  // namespace
-
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
-  const Conv2dShape shape = checked_shape(x, weight, bias, options);
+  const Conv2dShape shape = conv2d_shape(x, weight, bias, options);
   Tensor y = x.new_empty({shape.n, shape.out_h(), shape.out_w(), shape.k}, x.dtype());
   forward(x, weight, bias, y, shape);
   if (!should_record({&x, &weight, &bias})) return y;

@@ -17,8 +17,8 @@ void forward(const kernels::Dropout& spec, const Tensor& x, const Tensor& y) {
                                        stream_of(x));
     });
   }
-  dispatch_float(x.dtype(), "dropout",
-                 [&]<typename T>() { kernels::dropout_forward_cpu(spec, x.data<T>(), y.data<T>(), x.numel()); });
+  dispatch_floating(x.dtype(), "dropout",
+                    [&]<typename T>() { kernels::dropout_forward_cpu(spec, x.data<T>(), y.data<T>(), x.numel()); });
 }
 
 void backward(const kernels::Dropout& spec, const Tensor& grad_y, const Tensor& grad_x) {
@@ -28,7 +28,7 @@ void backward(const kernels::Dropout& spec, const Tensor& grad_y, const Tensor& 
           {.spec = spec, .x = grad_y.data<T>(), .y = grad_x.data<T>(), .count = grad_y.numel()}, stream_of(grad_y));
     });
   }
-  dispatch_float(grad_y.dtype(), "dropout", [&]<typename T>() {
+  dispatch_floating(grad_y.dtype(), "dropout", [&]<typename T>() {
     kernels::dropout_backward_cpu(spec, grad_y.data<T>(), grad_x.data<T>(), grad_y.numel());
   });
 }

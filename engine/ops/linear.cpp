@@ -36,9 +36,8 @@ void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const 
   }
   dispatch_cpu(
       x.dtype(), "linear",
-      [&] {
-        kernels::linear_forward_onednn(x.data<float>(), w.data<float>(), data_or_null<float>(bias), y.data<float>(),
-                                       shape);
+      [&]<typename T>() {
+        kernels::linear_forward_onednn(x.data<T>(), w.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
       },
       [&]<typename T>() {
         kernels::linear_forward_cpu<T>(x.data<T>(), w.data<T>(), data_or_null<T>(bias), y.data<T>(), shape);
@@ -52,7 +51,9 @@ void linear_backward_data(const Tensor& grad_y, const Tensor& w, const Tensor& g
   }
   dispatch_cpu(
       w.dtype(), "linear",
-      [&] { kernels::linear_backward_data_onednn(grad_y.data<float>(), w.data<float>(), grad_x.data<float>(), shape); },
+      [&]<typename T>() {
+        kernels::linear_backward_data_onednn(grad_y.data<T>(), w.data<T>(), grad_x.data<T>(), shape);
+      },
       [&]<typename T>() {
         kernels::linear_backward_data_cpu<T>(grad_y.data<T>(), w.data<T>(), grad_x.data<T>(), shape);
       });
@@ -68,9 +69,9 @@ void linear_backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor
   }
   dispatch_cpu(
       x.dtype(), "linear",
-      [&] {
-        kernels::linear_backward_weights_onednn(x.data<float>(), grad_y.data<float>(), grad_w.data<float>(),
-                                                data_or_null<float>(grad_bias), shape);
+      [&]<typename T>() {
+        kernels::linear_backward_weights_onednn(x.data<T>(), grad_y.data<T>(), grad_w.data<T>(),
+                                                data_or_null<T>(grad_bias), shape);
       },
       [&]<typename T>() {
         kernels::linear_backward_weights_cpu<T>(x.data<T>(), grad_y.data<T>(), grad_w.data<T>(),
@@ -80,7 +81,7 @@ void linear_backward_weights(const Tensor& x, const Tensor& grad_y, const Tensor
 
 void product(const Tensor& a, const Tensor& b, const Tensor& c, const MatmulShape& shape) {
   dispatch_cpu(
-      a.dtype(), "matmul", [&] { kernels::matmul_onednn(a.data<float>(), b.data<float>(), c.data<float>(), shape); },
+      a.dtype(), "matmul", [&]<typename T>() { kernels::matmul_onednn(a.data<T>(), b.data<T>(), c.data<T>(), shape); },
       [&]<typename T>() { kernels::matmul_cpu<T>(a.data<T>(), b.data<T>(), c.data<T>(), shape); });
 }
 

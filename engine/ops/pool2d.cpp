@@ -24,7 +24,7 @@ void max_forward(const Pool2dShape& shape, const Tensor& x, const Tensor& y, con
   }
   dispatch_cpu(
       x.dtype(), "max_pool2d",
-      [&] { kernels::max_pool2d_forward_fast(shape, x.data<float>(), y.data<float>(), places); },
+      [&]<typename T>() { kernels::max_pool2d_forward_fast(shape, x.data<T>(), y.data<T>(), places); },
       [&]<typename T>() { kernels::max_pool2d_forward_cpu(shape, x.data<T>(), y.data<T>(), places); });
 }
 
@@ -37,8 +37,8 @@ void max_backward(const Pool2dShape& shape, const Tensor& grad_y, const Tensor& 
   }
   dispatch_cpu(
       grad_y.dtype(), "max_pool2d",
-      [&] {
-        kernels::max_pool2d_backward_fast(shape, grad_y.data<float>(), index.data<uint8_t>(), grad_x.data<float>());
+      [&]<typename T>() {
+        kernels::max_pool2d_backward_fast(shape, grad_y.data<T>(), index.data<uint8_t>(), grad_x.data<T>());
       },
       [&]<typename T>() {
         kernels::max_pool2d_backward_cpu(shape, grad_y.data<T>(), index.data<uint8_t>(), grad_x.data<T>());
@@ -51,8 +51,8 @@ void average_forward(const Pool2dShape& shape, const Tensor& x, const Tensor& y)
       kernels::avg_pool2d_forward_cuda(shape, x.data<T>(), y.data<T>(), stream_of(x));
     });
   }
-  dispatch_float(x.dtype(), "avg_pool2d",
-                 [&]<typename T>() { kernels::avg_pool2d_forward_cpu(shape, x.data<T>(), y.data<T>()); });
+  dispatch_floating(x.dtype(), "avg_pool2d",
+                    [&]<typename T>() { kernels::avg_pool2d_forward_cpu(shape, x.data<T>(), y.data<T>()); });
 }
 
 void average_backward(const Pool2dShape& shape, const Tensor& grad_y, const Tensor& grad_x) {
@@ -61,8 +61,8 @@ void average_backward(const Pool2dShape& shape, const Tensor& grad_y, const Tens
       kernels::avg_pool2d_backward_cuda(shape, grad_y.data<T>(), grad_x.data<T>(), stream_of(grad_y));
     });
   }
-  dispatch_float(grad_y.dtype(), "avg_pool2d",
-                 [&]<typename T>() { kernels::avg_pool2d_backward_cpu(shape, grad_y.data<T>(), grad_x.data<T>()); });
+  dispatch_floating(grad_y.dtype(), "avg_pool2d",
+                    [&]<typename T>() { kernels::avg_pool2d_backward_cpu(shape, grad_y.data<T>(), grad_x.data<T>()); });
 }
 
 /// x or its gradient as [n, spatial, c].
@@ -76,7 +76,7 @@ void global_forward(const Tensor& x, const Tensor& y, const Planes& p) {
       kernels::global_avg_pool_forward_cuda(x.data<T>(), y.data<T>(), p.n, p.spatial, p.c, stream_of(x));
     });
   }
-  dispatch_float(x.dtype(), "global_avg_pool", [&]<typename T>() {
+  dispatch_floating(x.dtype(), "global_avg_pool", [&]<typename T>() {
     kernels::global_avg_pool_forward_cpu(x.data<T>(), y.data<T>(), p.n, p.spatial, p.c);
   });
 }
@@ -88,7 +88,7 @@ void global_backward(const Tensor& grad_y, const Tensor& grad_x, const Planes& p
                                              stream_of(grad_y));
     });
   }
-  dispatch_float(grad_y.dtype(), "global_avg_pool", [&]<typename T>() {
+  dispatch_floating(grad_y.dtype(), "global_avg_pool", [&]<typename T>() {
     kernels::global_avg_pool_backward_cpu(grad_y.data<T>(), grad_x.data<T>(), p.n, p.spatial, p.c);
   });
 }

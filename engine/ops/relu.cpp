@@ -16,8 +16,8 @@ void forward(const Tensor& x, const Tensor& y) {
       kernels::relu_forward_cuda(x.data<T>(), y.data<T>(), x.numel(), stream_of(x));
     });
   }
-  dispatch_float(x.dtype(), "relu",
-                 [&]<typename T>() { kernels::relu_forward_cpu(x.data<T>(), y.data<T>(), x.numel()); });
+  dispatch_floating(x.dtype(), "relu",
+                    [&]<typename T>() { kernels::relu_forward_cpu(x.data<T>(), y.data<T>(), x.numel()); });
 }
 
 void backward(const Tensor& y, const Tensor& grad_y, const Tensor& grad_x) {
@@ -26,7 +26,7 @@ void backward(const Tensor& y, const Tensor& grad_y, const Tensor& grad_x) {
       kernels::relu_backward_cuda(y.data<T>(), grad_y.data<T>(), grad_x.data<T>(), y.numel(), stream_of(y));
     });
   }
-  dispatch_float(y.dtype(), "relu", [&]<typename T>() {
+  dispatch_floating(y.dtype(), "relu", [&]<typename T>() {
     kernels::relu_backward_cpu(y.data<T>(), grad_y.data<T>(), grad_x.data<T>(), y.numel());
   });
 }

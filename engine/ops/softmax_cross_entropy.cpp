@@ -7,6 +7,7 @@
 #include "engine/core/dispatch.h"
 #include "engine/ops/checks.h"
 #include "engine/ops/device_path.h"
+#include "kernels/common/wide.h"
 #include "kernels/scale/scale.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy_cuda.h"
@@ -85,7 +86,7 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const C
                  label, i, classes - 1);
   }
   Tensor loss = Tensor::empty(Shape{}, DType::f64);
-  dispatch_float(logits.dtype(), "softmax_cross_entropy", [&]<typename T>() {
+  dispatch_floating(logits.dtype(), "softmax_cross_entropy", [&]<typename T>() {
     kernels::softmax_cross_entropy_forward_cpu(spec, logits.data<T>(), labels.data<int64_t>(), loss.data<double>());
   });
   if (!should_record({&logits})) return loss;
@@ -93,7 +94,7 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const C
          [x = logits.detach(), labels = labels.detach(), spec](Gradients& gradients) mutable {
            const double grad_loss = gradients.output(0).item();
            Tensor grad_x = x.owns_alone() ? x : gradients.target(0, x.shape(), x.dtype());
-           dispatch_float(x.dtype(), "softmax_cross_entropy", [&]<typename T>() {
+           dispatch_floating(x.dtype(), "softmax_cross_entropy", [&]<typename T>() {
              kernels::softmax_cross_entropy_backward_cpu(spec, x.data<T>(), labels.data<int64_t>(), grad_loss,
                                                          grad_x.data<T>());
            });
@@ -125,7 +126,7 @@ int64_t topk_correct(const Tensor& logits, const Tensor& labels, int64_t k) {
     add_topk_correct(logits, labels, k, correct);
     return static_cast<int64_t>(correct.item());
   }
-  return dispatch_float(logits.dtype(), "topk_correct", [&]<typename T>() {
+  return dispatch_floating(logits.dtype(), "topk_correct", [&]<typename T>() {
     return kernels::topk_correct_cpu(logits.data<T>(), labels.data<int64_t>(), logits.dim(0), logits.dim(1), k);
   });
 }
@@ -136,9 +137,10 @@ std::vector<double> softmax_row(const Tensor& logits, int64_t row) {
   ENGINE_CHECK(row >= 0 && row < logits.dim(0) && classes > 0, "[softmax_row] row: got {}, expected one of {}", row,
                logits.shape().str());
   std::vector<double> values(static_cast<size_t>(classes));
-  dispatch_float(logits.dtype(), "softmax_row", [&]<typename T>() {
+  dispatch_floating(logits.dtype(), "softmax_row", [&]<typename T>() {
     const T* first = logits.data<T>() + row * classes;
-    std::copy(first, first + classes, values.begin());
+    std::transform(first, first + classes, values.begin(),
+                   [](T value) { return static_cast<double>(static_cast<kernels::Wide<T>>(value)); });
   });
   const double largest = *std::max_element(values.begin(), values.end());
   double sum = 0;

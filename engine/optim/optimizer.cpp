@@ -9,6 +9,7 @@
 #include "engine/core/stream.h"
 #include "kernels/adam/adam.h"
 #include "kernels/adam/adam_cuda.h"
+#include "kernels/common/wide.h"
 #include "kernels/lars/lars.h"
 #include "kernels/lars/lars_cuda.h"
 #include "kernels/norm/norm.h"
@@ -23,14 +24,17 @@ class DeviceChunks {
   DeviceChunks(std::span<const kernels::ParameterSegment> segments, Device device) {
     const auto chunks = kernels::parameter_chunks(segments);
     count_ = static_cast<int>(chunks.size());
+    for (const kernels::ParameterChunk& chunk : chunks) elements_ += chunk.count;
     table_ = upload_table(std::span<const kernels::ParameterChunk>(chunks), device);
   }
   const kernels::ParameterChunk* data() const { return table_data<kernels::ParameterChunk>(table_); }
   int count() const { return count_; }
+  int64_t elements() const { return elements_; }
 
  private:
   Tensor table_;
   int count_ = 0;
+  int64_t elements_ = 0;
 };
 
 namespace {
@@ -48,14 +52,43 @@ void dispatch_region(const ParameterRegion& region, F&& f) {
   }
 }
 
+/// The compute copy from an offset of the master buffer on; null where there is none.
+template <typename T>
+T* copy_of(const ParameterRegion& region, int64_t offset) {
+  return region.compute_copy.defined() ? region.compute_copy.data<T>() + (offset - region.offset) : nullptr;
+}
+
 template <typename T>
 T* copy_of(const ParameterRegion& region) {
-  return region.compute_copy.defined() ? region.compute_copy.data<T>() : nullptr;
+  return copy_of<T>(region, region.offset);
+}
+
+/// The gradients from an offset of the master buffer on.
+template <typename T>
+const T* gradients_of(const ParameterRegion& region, int64_t offset) {
+  return region.gradients.data<T>() + (offset - region.offset);
 }
 
 float* part_of(const Tensor& buffer, int64_t offset) {
   return buffer.defined() ? buffer.data<float>() + offset : nullptr;
 }
+
+}  // namespace
+
+template <typename F>
+void Optimizer::for_each_group(F&& f) {
+  const std::vector<ParameterRegion>& regions = parameters_.regions();
+  if (groups_.empty()) {
+    for (const ParameterRegion& region : regions) groups_.push_back(groups_of(region));
+  }
+  for (size_t i = 0; i < regions.size(); ++i) {
+    dispatch_region(regions[i], [&]<typename G>() {
+      for (const Group& group : groups_[i]) f.template operator()<G>(regions[i], group);
+    });
+  }
+}
+
+namespace {
 
 class SgdOptimizer final : public Optimizer {
  public:
@@ -69,13 +102,17 @@ class SgdOptimizer final : public Optimizer {
 
  protected:
   void update(double lr, double grad_scale) override {
-    for (const Group& group : groups()) {
+    for_each_group([&]<typename G>(const ParameterRegion& region, const Group& group) {
       const kernels::Sgd spec{lr,        config_.momentum, group.weight_decay, config_.nesterov, applied_steps() == 0,
                               grad_scale};
-      kernels::sgd_step_cpu(spec, part_of(parameters_.master(), group.offset),
-                            part_of(parameters_.gradients(), group.offset), part_of(momentum_, group.offset),
-                            group.count);
-    }
+      float *master = part_of(parameters_.master(), group.offset), *momentum = part_of(momentum_, group.offset);
+      const G* gradients = gradients_of<G>(region, group.offset);
+      if constexpr (kernels::kNarrow<G>) {
+        kernels::sgd_step_cpu<G>(spec, {master, gradients, momentum, copy_of<G>(region, group.offset), group.count});
+      } else {
+        kernels::sgd_step_cpu(spec, master, gradients, momentum, group.count);
+      }
+    });
   }
 
   void update_region(const ParameterRegion& region, const kernels::StepState* state) override {
@@ -89,7 +126,8 @@ class SgdOptimizer final : public Optimizer {
                                     .momentum_buffer = part_of(momentum_, region.offset),
                                     .compute_copy = copy_of<G>(region),
                                     .momentum = static_cast<float>(config_.momentum),
-                                    .nesterov = config_.nesterov},
+                                    .nesterov = config_.nesterov,
+                                    .elements = chunks.elements()},
                                    stream());
     });
   }
@@ -111,12 +149,18 @@ class AdamOptimizer final : public Optimizer {
   void update(double lr, double grad_scale) override {
     kernels::Adam spec{
         .lr = lr, .decoupled = config_.opt == "adamw", .step = applied_steps() + 1, .grad_scale = grad_scale};
-    for (const Group& group : groups()) {
+    for_each_group([&]<typename G>(const ParameterRegion& region, const Group& group) {
       spec.weight_decay = group.weight_decay;
-      kernels::adam_step_cpu(spec, part_of(parameters_.master(), group.offset),
-                             part_of(parameters_.gradients(), group.offset), part_of(exp_avg_, group.offset),
-                             part_of(exp_avg_sq_, group.offset), group.count);
-    }
+      float *master = part_of(parameters_.master(), group.offset), *first = part_of(exp_avg_, group.offset);
+      float* second = part_of(exp_avg_sq_, group.offset);
+      const G* gradients = gradients_of<G>(region, group.offset);
+      if constexpr (kernels::kNarrow<G>) {
+        kernels::adam_step_cpu<G>(spec,
+                                  {master, gradients, first, second, copy_of<G>(region, group.offset), group.count});
+      } else {
+        kernels::adam_step_cpu(spec, master, gradients, first, second, group.count);
+      }
+    });
   }
 
   void update_region(const ParameterRegion& region, const kernels::StepState* state) override {
@@ -130,7 +174,8 @@ class AdamOptimizer final : public Optimizer {
                                      .exp_avg = part_of(exp_avg_, region.offset),
                                      .exp_avg_sq = part_of(exp_avg_sq_, region.offset),
                                      .compute_copy = copy_of<G>(region),
-                                     .decoupled = config_.opt == "adamw"},
+                                     .decoupled = config_.opt == "adamw",
+                                     .elements = chunks.elements()},
                                     stream());
     });
   }
@@ -151,18 +196,22 @@ class LarsOptimizer final : public Optimizer {
 
  protected:
   void update(double lr, double grad_scale) override {
-    for (const FlatRange& range : parameters_.ranges()) {
-      kernels::Lars spec{
-          lr, config_.momentum, decay_of(range.parameter), config_.nesterov, applied_steps() == 0, grad_scale, 1.0};
-      float* weights = part_of(parameters_.master(), range.offset);
-      const float* gradient = part_of(parameters_.gradients(), range.offset);
-      if (range.parameter.tensor.rank() > 1) {
-        const double w_norm = std::sqrt(kernels::sum_of_squares_cpu(weights, range.count).value);
-        const double grad_norm = std::sqrt(kernels::sum_of_squares_cpu(gradient, range.count).value) * grad_scale;
+    for_each_group([&]<typename G>(const ParameterRegion& region, const Group& group) {
+      kernels::Lars spec{lr, config_.momentum, group.weight_decay, config_.nesterov, applied_steps() == 0, grad_scale,
+                         1.0};
+      float *master = part_of(parameters_.master(), group.offset), *momentum = part_of(momentum_, group.offset);
+      const G* gradients = gradients_of<G>(region, group.offset);
+      if (group.trust_ratio) {
+        const double w_norm = std::sqrt(kernels::sum_of_squares_cpu(master, group.count).value);
+        const double grad_norm = std::sqrt(kernels::sum_of_squares_cpu(gradients, group.count).value) * grad_scale;
         spec.ratio = kernels::lars_ratio(w_norm, grad_norm, kTrust, spec.weight_decay);
       }
-      kernels::lars_step_cpu(spec, weights, gradient, part_of(momentum_, range.offset), range.count);
-    }
+      if constexpr (kernels::kNarrow<G>) {
+        kernels::lars_step_cpu<G>(spec, {master, gradients, momentum, copy_of<G>(region, group.offset), group.count});
+      } else {
+        kernels::lars_step_cpu(spec, master, gradients, momentum, group.count);
+      }
+    });
   }
 
   void update_region(const ParameterRegion& region, const kernels::StepState* state) override {
@@ -180,7 +229,8 @@ class LarsOptimizer final : public Optimizer {
                                      .compute_copy = copy_of<G>(region),
                                      .momentum = static_cast<float>(config_.momentum),
                                      .nesterov = config_.nesterov,
-                                     .trust_coefficient = static_cast<float>(kTrust)},
+                                     .trust_coefficient = static_cast<float>(kTrust),
+                                     .elements = chunks.elements()},
                                     table.workspace.raw(), stream());
     });
   }
@@ -235,10 +285,7 @@ const std::vector<std::pair<std::string, Maker>>& registry() {
 }  // namespace
 
 Optimizer::Optimizer(FlatParameters& parameters, const OptimizerConfig& config)
-    : parameters_(parameters), config_(config) {
-  // On the host there is one region.
-  groups_ = Optimizer::groups_of(parameters.regions().front());
-}
+    : parameters_(parameters), config_(config) {}
 
 Optimizer::~Optimizer() = default;
 

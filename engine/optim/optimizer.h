@@ -63,21 +63,24 @@ class Optimizer {
   Optimizer(FlatParameters& parameters, const OptimizerConfig& config);
   virtual void update(double lr, double grad_scale) = 0;
   virtual void update_region(const ParameterRegion& region, const kernels::StepState* state) = 0;
-  /// Runs of a region's parameters that are updated alike.
+  /// Runs of a region's parameters that are updated alike: neighbours with equal decay, so that few calls cover the
+  /// buffer; gaps stay zero under every update.
   virtual std::vector<Group> groups_of(const ParameterRegion& region) const;
   /// The same as kernels want them, offsets counted from the region's beginning.
   std::vector<kernels::ParameterSegment> segments_of(const ParameterRegion& region) const;
   const DeviceChunks& chunks_of(const ParameterRegion& region);
   cudaStream_t stream() const;
-  /// Neighbours with equal decay in one group, so that few calls cover the buffer; gaps stay zero under every update.
-  const std::vector<Group>& groups() const { return groups_; }
+  /// On the CPU: calls f.operator()<G>(region, group) for each group, G the type of the region's gradients and, where
+  /// it has 16 bits, of its compute copy. Defined in optimizer.cpp.
+  template <typename F>
+  void for_each_group(F&& f);
   double decay_of(const NamedTensor& parameter) const;
 
   FlatParameters& parameters_;
   OptimizerConfig config_;
 
  private:
-  std::vector<Group> groups_;
+  std::vector<std::vector<Group>> groups_;                   // of each region; on the CPU, from the first update on
   std::map<int64_t, std::shared_ptr<DeviceChunks>> chunks_;  // by the region's offset
   int64_t applied_steps_ = 0;
 };

@@ -56,7 +56,7 @@ void WeightAverage::update_on_device(const kernels::StepState* state) {
     parts_ = upload_table(std::span<const kernels::EmaPair>(parts), parameters_.device());
   }
   kernels::ema_update_cuda(state, decay_, table_data<kernels::EmaPair>(parts_), part_count_,
-                           compute_stream(parameters_.device()).handle());
+                           average_.numel() + statistics_.numel(), compute_stream(parameters_.device()).handle());
 }
 
 void WeightAverage::count() {

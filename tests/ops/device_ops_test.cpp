@@ -2,22 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "engine/autograd/backward.h"
 #include "engine/core/error.h"
-#include "engine/ops/add.h"
-#include "engine/ops/batch_norm.h"
-#include "engine/ops/bn_relu_max_pool.h"
-#include "engine/ops/cast.h"
-#include "engine/ops/conv2d.h"
-#include "engine/ops/device_path.h"
-#include "engine/ops/dropout.h"
-#include "engine/ops/linear.h"
-#include "engine/ops/pool2d.h"
 #include "engine/ops/relu.h"
 #include "engine/ops/softmax_cross_entropy.h"
-#include "engine/ops/view.h"
+#include "tests/ops/op_cases.h"
 #include "tests/support/accelerator.h"
 #include "tests/support/errors.h"
 #include "tests/support/numeric.h"
@@ -26,103 +15,13 @@
 namespace engine::testing {
 namespace {
 
-using Inputs = std::vector<Tensor>;
-
-struct OpCase {
-  std::string name;
-  std::vector<Shape> shapes;  // of the inputs
-  std::function<Tensor(const Inputs&)> op;
-  int64_t reduction = 64;
-  size_t wide_from = 99;  // inputs from here on stay f32 whatever the type is
-};
-
-struct Results {
-  std::vector<float> y;
-  std::vector<std::vector<float>> gradients;
-};
-
-BatchNormState norm_state(const Inputs& in) {
-  const auto buffer = [&](double value) {
-    const Tensor tensor = in[1].new_empty(in[1].shape(), DType::f32);
-    tensor.fill(value);
-    return tensor;
-  };
-  return {in[1], in[2], buffer(0.25), buffer(2)};
-}
-
-std::vector<OpCase> op_cases() {
-  const Pool2dOptions pool{.kernel = 3, .stride = 2, .padding = 1};
-  const Conv2dOptions conv{.stride = 2, .padding = 1};
-  const Shape picture{2, 9, 7, 16}, channels{16};
-  return {
-      {"add", {picture, picture}, [](const Inputs& in) { return add(in[0], in[1]); }},
-      {"add_itself", {picture}, [](const Inputs& in) { return add(add(in[0], in[0]), in[0]); }},
-      {"relu", {picture}, [](const Inputs& in) { return relu(in[0]); }},
-      {"dropout",
-       {picture},
-       [](const Inputs& in) { return dropout(in[0], {.probability = 0.4, .training = true, .seed = 5}); }},
-      {"reshape", {picture}, [](const Inputs& in) { return flatten(in[0]); }},
-      {"narrow", {picture}, [](const Inputs& in) { return narrow(in[0], 1, 1); }},
-      {"max_pool2d", {picture}, [=](const Inputs& in) { return max_pool2d(in[0], pool); }},
-      {"avg_pool2d", {picture}, [=](const Inputs& in) { return avg_pool2d(in[0], pool); }},
-      {"global_avg_pool", {picture}, [](const Inputs& in) { return global_avg_pool(in[0]); }},
-      {"conv2d", {picture, {8, 3, 3, 16}}, [=](const Inputs& in) { return conv2d(in[0], in[1], Tensor(), conv); }, 144},
-      {"conv2d_bias",
-       {picture, {8, 3, 3, 16}, Shape{8}},
-       [=](const Inputs& in) { return conv2d(in[0], in[1], in[2], conv); },
-       144},
-      {"linear", {{6, 20}, {12, 20}, Shape{12}}, [](const Inputs& in) { return linear(in[0], in[1], in[2]); }, 20},
-      {"linear_plain", {{6, 20}, {12, 20}}, [](const Inputs& in) { return linear(in[0], in[1]); }, 20},
-      {"batch_norm",
-       {picture, channels, channels},
-       [](const Inputs& in) { return batch_norm(in[0], norm_state(in)); },
-       126,
-       1},
-      {"batch_norm_relu",
-       {picture, channels, channels},
-       [](const Inputs& in) { return batch_norm(in[0], norm_state(in), {.relu = true}); },
-       126,
-       1},
-      {"batch_norm_evaluation",
-       {picture, channels, channels},
-       [](const Inputs& in) { return batch_norm(in[0], norm_state(in), {.training = false, .relu = true}); },
-       126,
-       1},
-      {"bn_relu_max_pool",
-       {picture, channels, channels},
-       [=](const Inputs& in) { return bn_relu_max_pool(in[0], norm_state(in), {}, pool); },
-       126,
-       1},
-  };
-}
-
-/// Runs an op on values that the storage type holds exactly, and back with an upstream gradient like them.
-Results run(const OpCase& op, Device device, DType dtype) {
-  Inputs inputs;
-  for (size_t i = 0; i < op.shapes.size(); ++i) {
-    const DType type = i >= op.wide_from ? DType::f32 : dtype;
-    const Tensor host = Tensor::from_vector(op.shapes[i], uniform<float>(op.shapes[i].numel(), 10 + i));
-    // On the CPU all is f32, of the same numbers.
-    const Tensor rounded = cast(cast(host, type), DType::f32);
-    inputs.push_back(device.is_cpu() ? rounded : cast(rounded.to(device), type));
-    set_requires_grad(inputs.back());
-  }
-  const Tensor y = op.op(inputs);
-  const Tensor upstream = Tensor::from_vector(y.shape(), uniform<float>(y.numel(), 99));
-  const Tensor rounded = cast(cast(upstream, dtype), DType::f32);
-  backward(y, device.is_cpu() ? rounded : cast(rounded.to(device), dtype));
-  const auto values = [](const Tensor& tensor) { return cast(tensor.detach(), DType::f32).to_vector<float>(); };
-  Results results{values(y), {}};
-  for (const Tensor& input : inputs) results.gradients.push_back(values(grad_of(input)));
-  return results;
-}
-
 class DeviceOpsTest : public WatchedAcceleratorTest, public ::testing::WithParamInterface<std::tuple<size_t, DType>> {};
 
 TEST_P(DeviceOpsTest, GivesWhatTheCpuGives) {
   const OpCase op = op_cases()[std::get<0>(GetParam())];
   const DType dtype = std::get<1>(GetParam());
-  const Results want = run(op, Device::cpu(), dtype), got = run(op, Device::accelerator(), dtype);
+  const OpResults want = run_op(op, Device::cpu(), dtype, true);
+  const OpResults got = run_op(op, Device::accelerator(), dtype, false);
   const double roundoff = dtype == DType::f32 ? 0x1p-24 : dtype == DType::f16 ? kUnitRoundoffF16 : kUnitRoundoffBf16;
   const double tol = tolerance(roundoff, op.reduction, OpClass::transcendental);
   ExpectClose(got.y, want.y, tol, "y");

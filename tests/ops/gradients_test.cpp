@@ -15,6 +15,7 @@
 #include "engine/ops/conv2d.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/linear.h"
+#include "engine/ops/pad_channels.h"
 #include "engine/ops/pool2d.h"
 #include "engine/ops/relu.h"
 #include "engine/ops/softmax_cross_entropy.h"
@@ -104,6 +105,11 @@ TEST(Gradients, BnReluMaxPool) {
     inputs[0] = spaced_f64({2, 5, 4, 2}, 1);
     ExpectGradients("bn_relu_max_pool", training ? "training" : "evaluation", inputs, f);
   }
+}
+
+TEST(Gradients, PadChannels) {
+  ExpectGradients("pad_channels", "3 to 4", {random_f64({2, 5, 3}, 1)},
+                  [](const Tensors& in) { return pad_channels(in[0], 4); });
 }
 
 TEST(Gradients, Relu) {
