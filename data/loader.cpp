@@ -26,7 +26,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 /// A micro-batch that is being filled. The samples are given out under the loader's mutex; each is then written by one
 /// thread without it.
 struct Slot {
-  Tensor images, labels;
+  Tensor images, labels, flips;  // flips: of pictures in bytes
   std::vector<int64_t> samples;
   std::vector<std::exception_ptr> errors;  // one a sample
   int64_t taken = 0;
@@ -75,6 +75,7 @@ class Loader::Impl {
   Impl(const Dataset& dataset, const TransformOptions& transform, const LoaderOptions& options);
   ~Impl() { stop(); }
 
+  int64_t most_bytes() const;
   void start(int64_t epoch, int64_t first_sample);
   std::optional<Batch> next();
 
@@ -85,6 +86,7 @@ class Loader::Impl {
   int64_t position_ = 0;
   double wait_seconds_ = 0;
   std::vector<std::string> skipped_;
+  bool bytes_ = false;  // pictures are handed out as u8
 
  private:
   /// What a thread keeps from picture to picture.
@@ -157,6 +159,13 @@ void Loader::Impl::stop() {
   threads_.clear();
 }
 
+int64_t Loader::Impl::most_bytes() const {
+  const int64_t values = int64_t{transform_.height()} * transform_.width() * transform_.channels();
+  const auto picture = bytes_ ? values + 1 : values * static_cast<int64_t>(sizeof(float));
+  // Those read ahead, and the one that is being worked on.
+  return (depth_ + 1) * options_.batch_size * (picture + static_cast<int64_t>(sizeof(int64_t)));
+}
+
 void Loader::Impl::start(int64_t epoch, int64_t first_sample) {
   {
     // Threads that still fill a slot of before keep it alive until they are done with it.
@@ -175,8 +184,9 @@ void Loader::Impl::start(int64_t epoch, int64_t first_sample) {
 SlotPointer Loader::Impl::make_slot(std::vector<int64_t> samples) const {
   auto slot = std::make_shared<Slot>();
   const auto count = static_cast<int64_t>(samples.size());
-  slot->images = Tensor::empty({count, transform_.height(), transform_.width(), transform_.channels()}, DType::f32,
-                               MemoryCategory::data);
+  slot->images = Tensor::empty({count, transform_.height(), transform_.width(), transform_.channels()},
+                               bytes_ ? DType::u8 : DType::f32, MemoryCategory::data);
+  if (bytes_) slot->flips = Tensor::empty({count}, DType::u8, MemoryCategory::data);
   slot->labels = Tensor::empty({count}, DType::i64, MemoryCategory::data);
   for (int64_t i = 0; i < count; ++i) {
     slot->labels.data<int64_t>()[i] = dataset_.label(samples[static_cast<size_t>(i)]);
@@ -258,7 +268,12 @@ void Loader::Impl::fill_one(Slot& slot, int64_t i, Memory& memory) const {
   const RandomStream random(options_.seed, RandomPurpose::augment, static_cast<uint64_t>(slot.epoch),
                             static_cast<uint32_t>(sample));
   const int64_t elements = int64_t{transform_.height()} * transform_.width() * transform_.channels();
-  transform_.apply(memory.image, random, memory.scratch, slot.images.data<float>() + i * elements);
+  if (slot.images.dtype() == DType::f32) {
+    transform_.apply(memory.image, random, memory.scratch, slot.images.data<float>() + i * elements);
+    return;
+  }
+  const bool flip = transform_.apply(memory.image, random, memory.scratch, slot.images.data<uint8_t>() + i * elements);
+  slot.flips.data<uint8_t>()[i] = flip ? 1 : 0;
 }
 
 void Loader::Impl::wait_for(const SlotPointer& slot) {
@@ -304,23 +319,31 @@ void Loader::Impl::report_skipped(const Slot& slot) {
 
 Batch Loader::Impl::finish(Slot& slot) {
   report_skipped(slot);
-  const int64_t kept = kept_of(slot), elements = slot.size() > 0 ? slot.images.numel() / slot.size() : 0;
+  const int64_t kept = kept_of(slot), bytes = slot.size() > 0 ? slot.images.bytes() / slot.size() : 0;
   if (kept < slot.size()) {
-    auto* images = slot.images.data<float>();
+    char* images = slot.images.raw();
     auto* labels = slot.labels.data<int64_t>();
     int64_t to = 0;
     for (int64_t i = 0; i < slot.size(); ++i) {
       if (slot.failed(i)) continue;
-      if (to != i) std::memcpy(images + to * elements, images + i * elements, static_cast<size_t>(elements) * 4);
+      if (to != i) std::memcpy(images + to * bytes, images + i * bytes, static_cast<size_t>(bytes));
+      if (slot.flips.defined()) slot.flips.data<uint8_t>()[to] = slot.flips.data<uint8_t>()[i];
       labels[to] = labels[i];
       slot.samples[static_cast<size_t>(to++)] = slot.samples[static_cast<size_t>(i)];
     }
     slot.images = slot.images.narrow(0, 0, kept);
     slot.labels = slot.labels.narrow(0, 0, kept);
+    if (slot.flips.defined()) slot.flips = slot.flips.narrow(0, 0, kept);
     slot.samples.resize(static_cast<size_t>(kept));
   }
   handed_ += kept;
-  return {std::move(slot.images), std::move(slot.labels), std::move(slot.samples), step_samples_, slot.last_of_step};
+  return {.images = std::move(slot.images),
+          .labels = std::move(slot.labels),
+          .samples = std::move(slot.samples),
+          .global_samples = step_samples_,
+          .last_of_step = slot.last_of_step,
+          .flips = std::move(slot.flips),
+          .pixel = transform_.pixel()};
 }
 
 void Loader::Impl::end_epoch() {
@@ -362,8 +385,10 @@ Loader::~Loader() = default;
 int64_t Loader::samples() const { return impl_->dataset_.size(); }
 int64_t Loader::steps_per_epoch() const { return impl_->sampler_.steps_from(0); }
 int64_t Loader::steps_from(int64_t first_sample) const { return impl_->sampler_.steps_from(first_sample); }
+void Loader::allow_bytes(bool allowed) { impl_->bytes_ = allowed; }
 void Loader::start(int64_t epoch, int64_t first_sample) { impl_->start(epoch, first_sample); }
 std::optional<Batch> Loader::next() { return impl_->next(); }
+int64_t Loader::most_bytes() const { return impl_->most_bytes(); }
 int64_t Loader::position() const { return impl_->position_; }
 double Loader::wait_seconds() const { return impl_->wait_seconds_; }
 const std::vector<std::string>& Loader::skipped() const { return impl_->skipped_; }

@@ -54,8 +54,10 @@ class Loader : public BatchSource {
   int64_t steps_per_epoch() const override;
   /// Global batches that start(epoch, first_sample) will hand out.
   int64_t steps_from(int64_t first_sample) const;
+  void allow_bytes(bool allowed) override;
   void start(int64_t epoch, int64_t first_sample) override;
   std::optional<Batch> next() override;
+  int64_t most_bytes() const override;
   int64_t position() const override;
   double wait_seconds() const override;
 

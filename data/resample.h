@@ -49,11 +49,13 @@ struct ResampleTask {
   /// The part of the resized picture that is wanted; the rest costs nothing.
   int64_t top = 0, left = 0, height = 0, width = 0;
   bool flip = false;             // mirrors the wanted part left to right
-  const float* scale = nullptr;  // [channels]
+  const float* scale = nullptr;  // [channels], for results in float
   const float* shift = nullptr;  // [channels]
 };
 
 /// Writes [height, width, channels] values x * scale + shift to `out`, x the resampled pixel rounded to 0..255.
 void resample(const ResampleTask& task, ResampleScratch& scratch, float* out);
+/// The same with x itself.
+void resample(const ResampleTask& task, ResampleScratch& scratch, uint8_t* out);
 
 }  // namespace engine::data

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/core/error.h"
 
@@ -50,7 +51,7 @@ Transform::Transform(const TransformOptions& options, int channels) : options_(o
   pixel_ = kernels::pixel_scale(options.mean.data(), options.stddev.data(), channels);
 }
 
-void Transform::apply(const Image& image, RandomStream random, Scratch& scratch, float* out) const {
+ResampleTask Transform::task_for(const Image& image, RandomStream& random) const {
   ENGINE_CHECK(image.channels == channels(), "[transform] picture: got {} channels, expected {}", image.channels,
                channels());
   Box box{0, 0, image.height, image.width};
@@ -72,9 +73,21 @@ void Transform::apply(const Image& image, RandomStream random, Scratch& scratch,
   task.in_height = box.height;
   task.in_width = box.width;
   task.height = task.width = options_.crop;
+  return task;
+}
+
+void Transform::apply(const Image& image, RandomStream random, Scratch& scratch, float* out) const {
+  ResampleTask task = task_for(image, random);
   task.scale = pixel_.scale;
   task.shift = pixel_.shift;
   resample(task, scratch, out);
+}
+
+bool Transform::apply(const Image& image, RandomStream random, Scratch& scratch, uint8_t* out) const {
+  ResampleTask task = task_for(image, random);
+  const bool flip = std::exchange(task.flip, false);
+  resample(task, scratch, out);
+  return flip;
 }
 
 Box random_crop_box(int height, int width, RandomStream& random) {

@@ -44,12 +44,21 @@ class Transform {
   int width() const { return options_.crop; }
   int channels() const { return static_cast<int>(options_.mean.size()); }
 
+  /// How bytes become values.
+  const kernels::PixelScale& pixel() const { return pixel_; }
+
   /// Writes [height, width, channels] values (x / 255 - mean) / stddev to `out`. Pixels are those of Pillow's
   /// resize(BILINEAR), which widens the triangle filter where it shrinks, to within 1/255. `random` is used by
   /// random_crop only.
   void apply(const Image& image, RandomStream random, Scratch& scratch, float* out) const;
+  /// The same pixels as bytes, neither mirrored nor normalised; returns whether they are to be mirrored. kernels/input
+  /// makes of them what the other form writes.
+  bool apply(const Image& image, RandomStream random, Scratch& scratch, uint8_t* out) const;
 
  private:
+  /// What is to be done, but for the normalisation.
+  ResampleTask task_for(const Image& image, RandomStream& random) const;
+
   TransformOptions options_;
   kernels::PixelScale pixel_;
 };

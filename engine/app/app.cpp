@@ -68,7 +68,12 @@ int run_app(std::span<const std::string> words) {
     const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
     return report(error.what() + hint, error.code());
   } catch (const kernels::CudaError& error) {
-    return report(fmt::format("device: {}: got a failure, expected none", error.what()), ExitCode::device);
+    const bool memory = error.code() == cudaErrorMemoryAllocation;
+    return report(memory ? fmt::format("out of memory: device: {}: got no more, expected enough; use a smaller "
+                                       "--batch-size, or free the device's memory",
+                                       error.what())
+                         : fmt::format("device: {}: got a failure, expected none", error.what()),
+                  memory ? ExitCode::out_of_memory : ExitCode::device);
   } catch (const kernels::LibraryError& error) {
     return report(error.what(), ExitCode::device);
   } catch (const std::bad_alloc&) {

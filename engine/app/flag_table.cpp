@@ -298,6 +298,7 @@ std::vector<Flag> make_flag_table() {
   add("Plan", plan_flags());
   add("How long", how_long());
   add("Batch", batch());
+  add("Precision and memory", precision_flags());
   add("Optimizer", optimizer_flags());
   add("Optimizer", regularisation_flags());
   add("Schedule", schedule_flags());

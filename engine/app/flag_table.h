@@ -20,6 +20,9 @@ std::vector<Flag> optimizer_flags();
 std::vector<Flag> regularisation_flags();
 std::vector<Flag> schedule_flags();
 
+/// Its part about precision and memory.
+std::vector<Flag> precision_flags();
+
 /// Its part about the device that this build has beside the CPU.
 std::vector<Flag> device_flags();
 /// Its part about GPUs that are not there.

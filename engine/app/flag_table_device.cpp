@@ -32,6 +32,15 @@ std::vector<Flag> emulation_flags() {
 
 std::vector<Flag> device_flags() {
   std::vector<Flag> flags = {
+      {.name = "fusion",
+       .target = [](Settings& s) -> std::string& { return s.run.fusion; },
+       .help =
+           "compute batch norm, ReLU and additions inside convolutions, in FP16: where it saves time as far as known, "
+           "wherever there is a way, or nowhere",
+       .shown_default = "auto",
+       .choices = {"auto", "on", "off"},
+       .commands = kTrain | kPlan,
+       .applies = accelerated},
       {.name = "no-cuda-graph",
        .target = [](Settings& s) -> bool& { return s.run.no_cuda_graph; },
        .help = "enqueue each step's work anew instead of replaying it as one graph",
@@ -57,12 +66,6 @@ std::vector<Flag> plan_flags() {
        .metavar = "a100|h100|h200|b200|FILE.json",
        .commands = kPlan,
        .optional = true},
-      {.name = "precision",
-       .target = [](Settings& s) -> std::string& { return s.command.precision; },
-       .help = "of activations and of the weights that are computed with",
-       .shown_default = "fp32",
-       .choices = {"fp32", "tf32", "bf16", "fp16"},
-       .commands = kPlan},
   };
 }
 

@@ -87,7 +87,8 @@ struct Assign {
     std::string expected = "a text that is not empty";
     if (!flag.choices.empty()) expected = fmt::format("{}", fmt::join(flag.choices, ", "));
     const std::string& text = only(given, expected);
-    const bool wrong_form = given.form == ValueForm::number || given.form == ValueForm::boolean;
+    const bool wrong_form =
+        (given.form == ValueForm::number && !flag.number_or_word) || given.form == ValueForm::boolean;
     if (wrong_form || text.find('\0') != std::string::npos) refuse(given, expected);
     if (!flag.choices.empty() && std::find(flag.choices.begin(), flag.choices.end(), text) == flag.choices.end()) {
       refuse(given, expected);

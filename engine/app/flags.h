@@ -45,6 +45,7 @@ struct Flag {
   Limits limits = {0, 0};          // of numbers
   std::vector<std::string> choices = {};
   unsigned commands = kTrain;
+  bool number_or_word = false;                    // a text that may stand in a file as a number, too
   bool optional = false;                          // "", 0 and {} mean "not given" and are not written down
   bool (*applies)(const TrainConfig&) = nullptr;  // whether it has an effect; absent: always
   std::string task = {};

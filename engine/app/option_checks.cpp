@@ -5,6 +5,7 @@
 #include "engine/core/device.h"
 #include "engine/core/error.h"
 #include "engine/core/log.h"
+#include "kernels/common/loss_scale.h"
 #include "models/registry.h"
 
 namespace engine {
@@ -80,7 +81,24 @@ void check_schedule(const TrainConfig& run, const GivenFlags& given) {
   }
 }
 
+void check_precision(const TrainConfig& run, const GivenFlags& given) {
+  if (run.loss_scale != "dynamic" && !fixed_loss_scale(run.loss_scale)) {
+    refuse(given, "loss-scale", fmt::format("\"{}\"", escaped(run.loss_scale)),
+           fmt::format("dynamic, or a number from {} to {}", kernels::kLeastLossScale, kernels::kMostLossScale));
+  }
+  if (run.memory_budget.empty()) return;
+  if (!memory_size(run.memory_budget)) {
+    refuse(given, "memory-budget", fmt::format("\"{}\"", escaped(run.memory_budget)),
+           "a size with its unit, such as 512MiB or 8GiB");
+  }
+  if (run.gradient_checkpointing != "auto") {
+    refuse(given, "memory-budget", fmt::format("it beside --gradient-checkpointing {}", run.gradient_checkpointing),
+           "--gradient-checkpointing auto");
+  }
+}
+
 void check_training(const TrainConfig& run, const GivenFlags& given) {
+  check_precision(run, given);
   check_optimizer(run.optimizer, given);
   check_schedule(run, given);
   if (run.reset_head && run.init_weights.empty()) {

@@ -5,6 +5,7 @@
 #include "engine/app/options.h"
 #include "engine/app/standard_output.h"
 #include "engine/core/error.h"
+#include "engine/ops/conv_forms.h"
 #include "engine/profile/gpu_plan.h"
 #include "models/registry.h"
 
@@ -44,7 +45,8 @@ GpuPlanRequest request_of(const Settings& settings) {
   GpuPlanRequest request;
   request.gpu = find_gpu(settings.command.gpu);
   request.batch = settings.run.batch_size;
-  request.type = element_type(settings.command.precision);
+  request.fusion = fusion_policy(settings.run.fusion);
+  request.type = element_type(settings.run.precision);
   return request;
 }
 

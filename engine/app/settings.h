@@ -16,7 +16,6 @@ struct CommandSettings {
   std::string checkpoint;  // evaluate, predict, export
   std::string to;          // export
   std::string gpu;         // plan: a name or a file
-  std::string precision = "fp32";
   bool json = false;
   bool ema = false;
   bool logits = false;

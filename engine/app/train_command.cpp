@@ -158,6 +158,8 @@ int train_command(const CommandLine& line) {
   parts.device = run.device;
   parts.model = run.model.get();
   parts.train = run.data.train.get();
+  const int64_t side = config.data.train_crop_size;
+  parts.picture = Shape{side, side, models::find_model(config.model).channels};
   parts.validation = run.data.validation.get();
   parts.classes = run.data.sets.classes;
   parts.values = values_in_force(run.settings);

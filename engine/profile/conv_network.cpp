@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "kernels/input/input.h"
+
 namespace engine {
 namespace {
 
+using kernels::Conv2dShape;
 using kernels::ConvDirection;
-using kernels::ConvEpilogue;
-using kernels::ConvFusion;
 using kernels::ConvPlanKey;
-using kernels::ConvPrologue;
 
 struct SplitName {
   std::string prefix;  // "layer1.0."
@@ -25,28 +25,49 @@ class Network {
  public:
   explicit Network(const std::vector<LayerDescription>& layers) : layers_(layers) {}
 
-  ConvInput input_of(size_t index) const {
-    const auto [prefix, last] = split(layers_[index].name);
-    if (is_first_conv(index)) return ConvInput::picture;
-    if (last.size() != 5 || !last.starts_with("conv")) return ConvInput::stored;
+  /// With what it reads and where that comes from.
+  NetworkConv conv(size_t index) const {
+    NetworkConv conv{layers_[index].name, *layers_[index].convolution, ConvInput::stored, {}, norm_behind(index)};
+    const auto [prefix, last] = split(conv.name);
+    if (is_first_conv(index)) {
+      conv.input = ConvInput::picture;
+      conv.shape.c = kernels::padded_channels(conv.shape.c);
+    }
+    if (conv.input == ConvInput::picture || last.size() != 5 || !last.starts_with("conv")) return conv;
     if (last != "conv1") {
-      const std::string norm = prefix + "bn" + static_cast<char>(last.back() - 1);
-      return has(norm) ? ConvInput::activation : ConvInput::stored;
+      const char before = static_cast<char>(last.back() - 1);
+      if (!has(prefix + "bn" + before)) return conv;
+      conv.input = ConvInput::activation;
+      conv.sources = {shape_of(prefix + "conv" + before)};
+      return conv;
     }
     const std::string before = block_before(index, prefix);
-    if (before.empty()) return ConvInput::stored;
-    return has(before + "downsample.1") ? ConvInput::dual_block_end : ConvInput::block_end;
+    if (before.empty()) return conv;
+    conv.input = ConvInput::block_end;
+    conv.sources = {last_conv(before)};
+    if (!has(before + "downsample.1")) return conv;
+    conv.input = ConvInput::dual_block_end;
+    conv.sources.push_back(shape_of(before + "downsample.0"));
+    return conv;
   }
 
-  bool norm_behind(size_t index) const { return index + 1 < layers_.size() && layers_[index + 1].kind == "batch_norm"; }
-
  private:
+  bool norm_behind(size_t index) const { return index + 1 < layers_.size() && layers_[index + 1].kind == "batch_norm"; }
   bool is_first_conv(size_t index) const {
     return std::none_of(layers_.begin(), layers_.begin() + static_cast<std::ptrdiff_t>(index),
                         [](const LayerDescription& layer) { return layer.convolution.has_value(); });
   }
   bool has(const std::string& name) const {
     return std::any_of(layers_.begin(), layers_.end(), [&](const auto& layer) { return layer.name == name; });
+  }
+  Conv2dShape shape_of(const std::string& name) const {
+    return std::find_if(layers_.begin(), layers_.end(), [&](const auto& layer) { return layer.name == name; })
+        ->convolution.value();
+  }
+  Conv2dShape last_conv(const std::string& prefix) const {
+    int number = 1;
+    while (has(prefix + "conv" + std::to_string(number + 1))) ++number;
+    return shape_of(prefix + "conv" + std::to_string(number));
   }
   /// Prefix of the block whose last layers stand right before this one; empty where there is none.
   std::string block_before(size_t index, const std::string& prefix) const {
@@ -60,28 +81,9 @@ class Network {
   const std::vector<LayerDescription>& layers_;
 };
 
-ConvFusion wanted_forward(const NetworkConv& conv) {
-  ConvFusion fusion;
-  if (conv.norm_behind) fusion.epilogue = ConvEpilogue::statistics;
-  if (conv.input == ConvInput::activation) fusion.prologue = ConvPrologue::scale_bias_relu;
-  if (conv.input == ConvInput::block_end) fusion.prologue = ConvPrologue::scale_bias_add_relu;
-  if (conv.input == ConvInput::dual_block_end) fusion.prologue = ConvPrologue::dual_scale_bias_add_relu;
-  return fusion;
-}
-
-ConvFusion wanted_backward_data(const NetworkConv& conv) {
-  switch (conv.input) {
-    case ConvInput::activation:
-      return {.epilogue = ConvEpilogue::norm_backward};
-    case ConvInput::block_end:
-      return {.epilogue = ConvEpilogue::add_norm_backward};
-    case ConvInput::dual_block_end:
-      return {.epilogue = ConvEpilogue::add_dual_norm_backward};
-    case ConvInput::picture:
-    case ConvInput::stored:
-      break;
-  }
-  return {};
+ConvSite site_of(Conv2dShape shape, int64_t batch, kernels::ElementType type) {
+  shape.n = batch;
+  return {.shape = shape, .type = type};
 }
 
 }  // namespace
@@ -90,25 +92,31 @@ std::vector<NetworkConv> conv_network(const std::vector<LayerDescription>& layer
   const Network network(layers);
   std::vector<NetworkConv> convs;
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (!layers[i].convolution) continue;
-    convs.push_back({layers[i].name, *layers[i].convolution, network.input_of(i), network.norm_behind(i)});
+    if (layers[i].convolution) convs.push_back(network.conv(i));
   }
   return convs;
 }
 
+ConvSite training_site(const NetworkConv& conv, int64_t batch, kernels::ElementType type,
+                       const kernels::FusionTarget& target) {
+  ConvSite site = site_of(conv.shape, batch, type);
+  site.input = conv.input;
+  site.norm_behind = conv.norm_behind;
+  const auto summed = [&](size_t source) {
+    const ConvSite before = site_of(conv.sources.at(source), batch, type);
+    return training_forms(before, target).forward.epilogue == kernels::ConvEpilogue::statistics;
+  };
+  if (conv.sources.empty()) return site;
+  if (site.input == ConvInput::dual_block_end && !summed(1)) site.input = ConvInput::block_end;
+  if (!summed(0)) site.input = ConvInput::stored;
+  return site;
+}
+
 ConvPlanKey training_key(const NetworkConv& conv, ConvDirection direction, int64_t batch, kernels::ElementType type,
                          const kernels::FusionTarget& target) {
-  ConvPlanKey key{
-      .shape = conv.shape, .direction = ConvDirection::forward, .type = type, .fusion = wanted_forward(conv)};
-  key.shape.n = batch;
-  key = conv_fusion_choice(target, key);
-  if (direction == ConvDirection::forward) return key;
-  // The weight gradient recomputes the input exactly where the forward pass did not store it.
-  const bool not_stored = key.fusion.prologue == ConvPrologue::scale_bias_relu;
-  key.direction = direction;
-  key.fusion = direction == ConvDirection::backward_data ? wanted_backward_data(conv) : ConvFusion{};
-  if (direction == ConvDirection::backward_weights && not_stored) key.fusion.prologue = ConvPrologue::scale_bias_relu;
-  return conv_fusion_choice(target, key);
+  const ConvSite site = training_site(conv, batch, type, target);
+  return {
+      .shape = site.shape, .direction = direction, .type = type, .fusion = training_forms(site, target).of(direction)};
 }
 
 }  // namespace engine

@@ -5,23 +5,15 @@
 #include <vector>
 
 #include "engine/nn/module.h"
-#include "kernels/conv2d/conv2d_fusion.h"
+#include "engine/ops/conv_forms.h"
 
 namespace engine {
-
-/// What a convolution reads.
-enum class ConvInput {
-  picture,         // no gradient is needed
-  stored,          // a tensor that exists anyway
-  activation,      // relu(batch norm), read by this convolution alone
-  block_end,       // relu(batch norm + shortcut), where the shortcut is the block's input
-  dual_block_end,  // relu(batch norm + batch norm)
-};
 
 struct NetworkConv {
   std::string name;
   kernels::Conv2dShape shape;  // of one picture
   ConvInput input = ConvInput::stored;
+  std::vector<kernels::Conv2dShape> sources;  // likewise; of the convolutions whose norms make up the input, in order
   bool norm_behind = false;
 };
 
@@ -29,8 +21,12 @@ struct NetworkConv {
 /// before.
 std::vector<NetworkConv> conv_network(const std::vector<LayerDescription>& layers);
 
-/// The form that a direction takes in training with a batch of `batch` pictures: all that what stands around it allows,
-/// then what the GPU and the policy allow (conv_fusion_choice).
+/// What training_forms() decides on, for a batch of `batch` pictures: norms whose convolutions leave no sums on this
+/// GPU are computed apart.
+ConvSite training_site(const NetworkConv& conv, int64_t batch, kernels::ElementType type,
+                       const kernels::FusionTarget& target);
+
+/// The form that a direction takes in training.
 kernels::ConvPlanKey training_key(const NetworkConv& conv, kernels::ConvDirection direction, int64_t batch,
                                   kernels::ElementType type, const kernels::FusionTarget& target);
 

@@ -67,8 +67,8 @@ struct GpuPlan {
 /// What the GPU has for us: its memory less 1 GiB for the CUDA context, the libraries' kernels and captured graphs.
 int64_t usable_bytes(const GpuDescription& gpu);
 
-/// Throws kernels::LibraryError where cuDNN is built in but missing on this machine. In builds without it every
-/// convolution is unplanned, and the workspace counts the project's own kernels alone.
+/// Throws kernels::LibraryError where cuDNN is built in but missing on this machine. In builds without it
+/// convolutions are planned on the project's own kernels, fused forms are unplanned, and builds without CUDA plan none.
 GpuPlan plan_for_gpu(const ModelOutline& model, const GpuPlanRequest& request);
 
 }  // namespace engine

@@ -87,9 +87,11 @@ std::vector<size_t> cheapest_to_recompute(const std::vector<RecomputeCandidate>&
 RecomputePlan plan_recomputation(Module& model, FlatParameters& parameters, const RecomputeRequest& request) {
   Blocks blocks(model, request.picture);
   std::vector<size_t> chosen;
+  blocks.choose(blocks.all());
+  const int64_t besides = request.other_bytes + scratch_of_step(model, parameters, request.picture, request.batch);
   const auto peak_with = [&](const std::vector<size_t>& choice) {
     blocks.choose(choice);
-    return request.other_bytes + StepMemory::measure(model, parameters, request.picture).peak(request.batch);
+    return besides + StepMemory::measure(model, parameters, request.picture).peak(request.batch);
   };
   RecomputePlan plan;
   plan.of = blocks.blocks.size();

@@ -36,8 +36,9 @@ struct RecomputePlan {
   bool fits = false;
 };
 
-/// Sets the model's blocks to the cheapest choice that is predicted to stay below the budget (StepMemory, so a few
-/// steps of two or three pictures are run); to all of them where none does.
+/// Sets the model's blocks to the cheapest choice that is predicted to stay below the budget, scratch included, or to
+/// all of them where none does. Runs a few steps of two or three pictures (StepMemory), and on the CPU one of the batch
+/// with all blocks computed again.
 RecomputePlan plan_recomputation(Module& model, FlatParameters& parameters, const RecomputeRequest& request);
 
 }  // namespace engine

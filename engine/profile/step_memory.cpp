@@ -5,6 +5,7 @@
 #include "engine/autograd/backward.h"
 #include "engine/core/error.h"
 #include "engine/ops/softmax_cross_entropy.h"
+#include "kernels/common/onednn.h"
 
 namespace engine {
 namespace {
@@ -58,22 +59,33 @@ StepMemory StepMemory::measure(Module& model, FlatParameters& parameters, const 
   ENGINE_CHECK(small.size() == large.size(), "[step_memory] steps: got {} and {} allocations, expected as many",
                small.size(), large.size());
   StepMemory memory;
+  const auto line = [](int64_t at_small, int64_t at_large) {
+    const int64_t per_picture = (at_large - at_small) / (kLarge - kSmall);
+    return Bytes{at_large - kLarge * per_picture, per_picture};
+  };
   for (size_t i = 0; i < small.size(); ++i) {
     ENGINE_CHECK(small[i].category == large[i].category, "[step_memory] allocation {}: got two categories", i);
     const bool scratch = small[i].category == MemoryCategory::workspace;
-    const int64_t per_picture = scratch ? 0 : (large[i].bytes - small[i].bytes) / (kLarge - kSmall);
-    memory.events_.push_back({small[i].category, large[i].bytes - kLarge * per_picture, per_picture});
+    memory.events_.push_back(line(scratch ? large[i].bytes : small[i].bytes, large[i].bytes));
   }
   return memory;
 }
 
 int64_t StepMemory::peak(int64_t batch) const {
   int64_t live = 0, most = 0;
-  for (const Event& event : events_) {
-    live += event.fixed + batch * event.per_picture;
+  for (const Bytes& event : events_) {
+    live += event.at(batch);
     most = std::max(most, live);
   }
   return most;
+}
+
+int64_t scratch_of_step(Module& model, FlatParameters& parameters, const Shape& picture, int64_t batch) {
+  if (!parameters.device().is_cpu()) return 0;
+  const UnchangedModel unchanged(model, parameters);
+  kernels::onednn_release_scratch();
+  events_of_step(model, parameters, picture, batch);
+  return kernels::onednn_scratch_bytes();
 }
 
 }  // namespace engine

@@ -23,12 +23,16 @@ class StepMemory {
   int64_t peak(int64_t batch) const;
 
  private:
-  struct Event {
-    MemoryCategory category;
-    int64_t fixed;
-    int64_t per_picture;
+  struct Bytes {
+    int64_t fixed = 0;
+    int64_t per_picture = 0;
+    int64_t at(int64_t batch) const { return fixed + batch * per_picture; }
   };
-  std::vector<Event> events_;
+  std::vector<Bytes> events_;
 };
+
+/// Scratch that the CPU's convolutions hold besides, found by a whole step of `batch` pictures: it follows the choice
+/// of algorithms, not the batch. 0 on other devices. Leaves the model as measure() does.
+int64_t scratch_of_step(Module& model, FlatParameters& parameters, const Shape& picture, int64_t batch);
 
 }  // namespace engine

@@ -1,5 +1,6 @@
 #include "engine/train/checkpoint.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
@@ -11,6 +12,16 @@ namespace {
 using Json = nlohmann::json;
 
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Json loss_scaler_of(const TrainProgress& progress) {
+  Json scaler = {{"skipped_in_a_row", progress.skipped_in_a_row}};
+  if (progress.scaling) {
+    scaler["scale"] = static_cast<double>(progress.scaling->scale);
+    scaler["good_steps"] = progress.scaling->good_steps;
+    scaler["skipped"] = progress.scaling->skipped;
+  }
+  return scaler;
+}
 
 Metadata metadata_of(const TrainedParts& parts, const TrainProgress& progress, const RunIdentity& identity) {
   Json best = Json::object();
@@ -27,7 +38,7 @@ Metadata metadata_of(const TrainedParts& parts, const TrainProgress& progress, c
       {"rng", text_of({{"generator", "philox4x32-10"}, {"seed", identity.seed}})},
       {"scheduler", text_of({{"steps", progress.step}})},
       {"optimizer", text_of({{"applied_steps", parts.optimizer->applied_steps()}})},
-      {"loss_scaler", text_of({{"skipped_in_a_row", progress.skipped_in_a_row}})},
+      {"loss_scaler", text_of(loss_scaler_of(progress))},
       {"best", text_of(best)},
   };
 }
@@ -81,6 +92,17 @@ TrainProgress progress_of(const SafetensorsFile& file) {
   progress.epoch = sampler.count("epoch");
   progress.epoch_position = sampler.count("position");
   progress.skipped_in_a_row = scaler.count("skipped_in_a_row");
+  if (const auto scale = scaler.number("scale")) {
+    // What is out of range in a file of somebody else's making is brought back into it.
+    const double kept = std::clamp(*scale, double{kernels::kLeastLossScale}, double{kernels::kMostLossScale});
+    progress.scaling = {
+        .scale = static_cast<float>(kept),
+        .good_steps =
+            static_cast<int32_t>(std::min<int64_t>(scaler.count("good_steps"), kernels::kLossScaleInterval - 1)),
+        .skipped_in_a_row =
+            static_cast<int32_t>(std::min<int64_t>(progress.skipped_in_a_row, kernels::kMostSkipsInARow - 1)),
+        .skipped = static_cast<int32_t>(std::min<int64_t>(scaler.count("skipped"), INT32_MAX))};
+  }
   progress.best_top1 = best.number("val_top1");
   if (progress.best_top1) progress.best_step = best.count("step");
   progress.last_top1 = best.number("last_val_top1");

@@ -11,6 +11,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/optim/weight_average.h"
 #include "engine/train/config.h"
+#include "kernels/common/loss_scale.h"
 
 namespace engine {
 
@@ -33,6 +34,7 @@ struct TrainProgress {
   int64_t best_step = 0;
   std::optional<double> last_top1;  // of the last evaluation
   int64_t skipped_in_a_row = 0;
+  std::optional<kernels::LossScale> scaling;  // of a run in FP16
 };
 
 /// What describes the run, the same in all its files.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,8 @@ struct TrainConfig {
   std::string device = "auto";
   bool no_cuda_graph = false;
   bool cudnn_search = false;
-  uint64_t schedule_seed = 0;  // of the emulated device
+  std::string fusion = "auto";  // engine/ops/conv_forms.h
+  uint64_t schedule_seed = 0;   // of the emulated device
   bool kernel_check = false;
   std::string kernel_report;  // file; empty: none
   int threads = 0;            // 0: cores
@@ -59,6 +61,11 @@ struct TrainConfig {
   int64_t steps = 0;  // 0: as the epochs say
   int64_t batch_size = 32;
   int64_t accumulate_steps = 1;
+
+  std::string precision = "fp32";               // engine/amp/precision.h
+  std::string loss_scale = "dynamic";           // or a number; for fp16
+  std::string gradient_checkpointing = "none";  // "blocks", "auto"
+  std::string memory_budget;                    // for auto; empty: what is free
 
   OptimizerConfig optimizer;
   double label_smoothing = 0;
@@ -71,6 +78,11 @@ struct TrainConfig {
   bool test_only = false;
   std::string on_nonfinite = "stop";
 };
+
+/// "512MiB", "1.5GiB" in bytes; none for anything else, or less than one byte.
+std::optional<int64_t> memory_size(std::string_view text);
+/// A factor from kernels::kLeastLossScale to kMostLossScale; none for anything else, "dynamic" among it.
+std::optional<float> fixed_loss_scale(std::string_view text);
 
 /// Values in force, flag name without dashes to TOML text ("0.1", "\"sgd\"", "true"), in the order of --help; what is
 /// printed at the start, written to config.toml and stored in checkpoints.

@@ -5,12 +5,15 @@
 
 #include "engine/autograd/node.h"
 #include "engine/core/error.h"
+#include "engine/core/memory_shortage.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/softmax_cross_entropy.h"
 #include "engine/train/batch_upload.h"
 
 namespace engine {
 namespace {
+
+constexpr const char* kEvaluation = "the evaluation";
 
 /// Evaluation mode for a while.
 class EvaluationMode {
@@ -43,7 +46,7 @@ class HostMeasure final : public Measure {
  public:
   explicit HostMeasure(Module& model) : model_(model) {}
   void add(const Batch& batch) override {
-    const Tensor logits = model_(batch.images);
+    const Tensor logits = model_(cast(batch.images, compute_dtype_of(model_)));
     totals_.loss += softmax_cross_entropy(logits, batch.labels, {.normalizer = 1}).item();
     totals_.top1 += topk_correct(logits, batch.labels, 1);
     totals_.top5 += topk_correct(logits, batch.labels, 5);
@@ -60,15 +63,14 @@ class DeviceMeasure final : public Measure {
  public:
   DeviceMeasure(Module& model, Device device)
       : model_(model),
-        compute_(compute_dtype_of(model)),
-        upload_(device),
+        upload_(device, compute_dtype_of(model)),
         loss_(Tensor::zeros(Shape{}, DType::f32, MemoryCategory::workspace, device)),
         top1_(Tensor::zeros(Shape{}, DType::i32, MemoryCategory::workspace, device)),
         top5_(Tensor::zeros(Shape{}, DType::i32, MemoryCategory::workspace, device)) {}
 
   void add(const Batch& batch) override {
     const DeviceBatch& uploaded = upload_.upload(batch);
-    const Tensor logits = model_(cast(uploaded.images, compute_));
+    const Tensor logits = model_(uploaded.images);
     softmax_cross_entropy(logits, uploaded.labels, {.normalizer = 1, .add_to = loss_});
     add_topk_correct(logits, uploaded.labels, 1, top1_);
     add_topk_correct(logits, uploaded.labels, 5, top5_);
@@ -80,7 +82,6 @@ class DeviceMeasure final : public Measure {
 
  private:
   Module& model_;
-  DType compute_;
   BatchUpload upload_;
   Tensor loss_, top1_, top5_;
 };
@@ -94,12 +95,28 @@ std::unique_ptr<Measure> make_measure(Module& model) {
 
 }  // namespace
 
+void try_evaluation(Module& model, BatchSource& source, Shape& pictures) {
+  const EvaluationMode mode(model);
+  const NoGradGuard no_grad;
+  const MemoryPhase phase(kEvaluation);
+  const std::unique_ptr<Measure> measure = make_measure(model);
+  source.allow_bytes(!device_of(model).is_cpu());
+  source.start(0, 0);
+  const auto batch = source.next();
+  if (!batch || batch->samples.empty()) return;
+  pictures = batch->images.shape();
+  measure->add(*batch);
+  measure->totals();
+}
+
 std::optional<EvalReport> evaluate_model(Module& model, BatchSource& source, const EvaluationOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const EvaluationMode mode(model);
   const NoGradGuard no_grad;
+  const MemoryPhase phase(kEvaluation);
   const std::unique_ptr<Measure> measure = make_measure(model);
   int64_t counted = 0;
+  source.allow_bytes(!device_of(model).is_cpu());
   source.start(0, 0);
   while (const auto batch = source.next()) {
     if (!batch->samples.empty()) {

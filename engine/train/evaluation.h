@@ -20,4 +20,8 @@ struct EvaluationOptions {
 /// there is no picture.
 std::optional<EvalReport> evaluate_model(Module& model, BatchSource& source, const EvaluationOptions& options = {});
 
+/// Evaluates the first batch and forgets the result, so that a shortage of memory shows before the training begins.
+/// `pictures` becomes the batch's shape before it takes memory of the device.
+void try_evaluation(Module& model, BatchSource& source, Shape& pictures);
+
 }  // namespace engine

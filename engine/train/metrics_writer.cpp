@@ -8,19 +8,25 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t resume
     : lines_(folder / "metrics.jsonl"), events_(folder, resume_step) {}
 
 void MetricsWriter::write_step(const StepReport& report) {
-  lines_.append({{"kind", std::string("train")},
-                 {"step", report.step},
-                 {"epoch", report.epoch},
-                 {"loss", report.loss},
-                 {"lr", report.lr},
-                 {"grad_norm", report.grad_norm},
-                 {"images_per_second", report.images_per_second},
-                 {"data_wait_fraction", report.data_wait_fraction},
-                 {"peak_memory_bytes", report.peak_memory_bytes}});
-  events_.scalars(report.step, {{"train/loss", report.loss},
-                                {"train/lr", report.lr},
-                                {"train/grad_norm", report.grad_norm},
-                                {"train/images_per_second", report.images_per_second}});
+  std::vector<JsonField> row = {{"kind", std::string("train")},
+                                {"step", report.step},
+                                {"epoch", report.epoch},
+                                {"loss", report.loss},
+                                {"lr", report.lr},
+                                {"grad_norm", report.grad_norm},
+                                {"images_per_second", report.images_per_second},
+                                {"data_wait_fraction", report.data_wait_fraction},
+                                {"peak_memory_bytes", report.peak_memory_bytes}};
+  std::vector<ScalarPoint> points = {{"train/loss", report.loss},
+                                     {"train/lr", report.lr},
+                                     {"train/grad_norm", report.grad_norm},
+                                     {"train/images_per_second", report.images_per_second}};
+  if (report.loss_scale) {
+    row.insert(row.end(), {{"loss_scale", *report.loss_scale}, {"skipped_steps", report.skipped_steps}});
+    points.push_back({"train/loss_scale", *report.loss_scale});
+  }
+  lines_.append(row);
+  events_.scalars(report.step, points);
 }
 
 void MetricsWriter::write_eval(const EvalReport& report, const AverageReport* average) {

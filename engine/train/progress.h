@@ -21,6 +21,9 @@ struct StepReport {
   double data_wait_fraction = 0;
   int64_t peak_memory_bytes = 0;
   double seconds_left = 0;  // of the run
+  // With loss scaling, and only then.
+  std::optional<double> loss_scale{};  // behind the step
+  int64_t skipped_steps = 0;           // of the run so far
 };
 
 /// One pass over the validation part.

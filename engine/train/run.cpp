@@ -4,10 +4,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/amp/precision.h"
 #include "engine/core/error.h"
 #include "engine/core/log.h"
 #include "engine/io/atomic_file.h"
+#include "engine/ops/device_path.h"
 #include "engine/train/evaluation.h"
+#include "engine/train/recomputation.h"
 #include "engine/train/resume.h"
 #include "engine/train/trainer.h"
 
@@ -74,7 +77,9 @@ void prepare_output(const OutputConfig& output) {
 }
 
 RunResult run_training(const TrainConfig& config, const RunParts& parts) {
-  FlatParameters parameters(*parts.model, parts.device);
+  const Precision precision = precision_of(config.precision).value();
+  set_allow_tf32(precision == Precision::tf32);
+  FlatParameters parameters(*parts.model, parts.device, compute_dtype_of(precision));
   const auto optimizer = make_optimizer(config.optimizer, parameters);
   std::unique_ptr<WeightAverage> average;
   if (config.ema_decay > 0) average = std::make_unique<WeightAverage>(*parts.model, parameters, config.ema_decay);
@@ -84,6 +89,7 @@ RunResult run_training(const TrainConfig& config, const RunParts& parts) {
   if (config.test_only) return test_only(parts);
   write_run_files(config, parts);
   log_start(config, parts, trained);
+  apply_gradient_checkpointing(config, parts, trained);
   return Trainer(config, parts, trained, progress).run();
 }
 

@@ -19,6 +19,7 @@ struct RunParts {
   Module* model = nullptr;
   Device device{};                    // where it trains
   BatchSource* train = nullptr;       // micro-batches in training order
+  Shape picture{};                    // of the training part, {h, w, c}
   BatchSource* validation = nullptr;  // null: no evaluation
   std::vector<std::string> classes;   // in label order
   ConfigValues values;                // what is in force

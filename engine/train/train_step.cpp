@@ -6,7 +6,9 @@
 
 #include "engine/autograd/node.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/conv_forms.h"
 #include "engine/ops/softmax_cross_entropy.h"
+#include "engine/train/batch_upload.h"
 #include "engine/train/device_step.h"
 #include "engine/train/host_step.h"
 #include "kernels/norm/norm.h"
@@ -38,6 +40,13 @@ std::unique_ptr<StepRunner> make_runner(const TrainedParts& parts, const TrainSt
 TrainStep::TrainStep(const TrainedParts& parts, const TrainStepOptions& options)
     : runner_(make_runner(parts, options)) {}
 
+StepOutcome TrainStep::finish(double lr) {
+  end(lr);
+  StepOutcome last;
+  while (auto outcome = take(Lateness::none)) last = std::move(*outcome);
+  return last;
+}
+
 bool weights_finite(const TrainedParts& parts) {
   return all_finite(parts.parameters->master()) && all_finite(parts.parameters->statistics());
 }
@@ -45,22 +54,25 @@ bool weights_finite(const TrainedParts& parts) {
 std::string first_nonfinite_layer(Module& model, const Batch& batch) {
   std::vector<Tensor> kept;
   for (const NamedTensor& buffer : model.buffers()) kept.push_back(buffer.tensor.clone());
-  const Device device = device_of(model);
-  const Tensor images = cast(batch.images.to(device), compute_dtype_of(model)), labels = batch.labels.to(device);
   if (!all_finite(batch.images)) return "the pictures";
+  const Device device = device_of(model);
+  DeviceBatch input{device.is_cpu() ? cast(batch.images, compute_dtype_of(model)) : batch.images, batch.labels};
+  std::optional<BatchUpload> upload;
+  if (!device.is_cpu()) input = upload.emplace(device, compute_dtype_of(model)).upload(batch);
   std::string found;
   const NoGradGuard no_grad;
   Tensor logits;
   {
+    const FusionScope layer_by_layer({.policy = kernels::FusionPolicy::off});
     const OutputWatch watch([&](const Module& layer, const Tensor& output) {
       if (found.empty() && !all_finite(output)) found = model.name_of(layer);
     });
-    logits = model(images);
+    logits = model(input.images);
   }
   size_t i = 0;
   for (const NamedTensor& buffer : model.buffers()) buffer.tensor.copy_from(kept[i++]);
   if (!found.empty()) return found;
-  return std::isfinite(softmax_cross_entropy(logits, labels).item()) ? "the gradients" : "the loss";
+  return std::isfinite(softmax_cross_entropy(logits, input.labels).item()) ? kInGradients : "the loss";
 }
 
 }  // namespace engine

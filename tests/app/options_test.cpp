@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "engine/app/command_line.h"
 #include "engine/core/device.h"
@@ -142,6 +143,14 @@ const std::vector<Texts> kWrongValues = {
     {"--log-every", "0"},
     {"--save-every-steps", "-1"},
     {"--save-every-epochs", "-1"},
+    {"--precision", "fp8"},
+    {"--loss-scale", "0"},
+    {"--loss-scale", "1e30"},
+    {"--loss-scale", "much"},
+    {"--gradient-checkpointing", "layers"},
+    {"--memory-budget", "8"},
+    {"--memory-budget", "8GB"},
+    {"--memory-budget", "-1GiB"},
     {"--opt", "sdg"},
     {"--dataset", "imagenet"},
     {"--lr-scheduler", "poly"},
@@ -151,6 +160,7 @@ const std::vector<Texts> kWrongValues = {
     {"--output-dir", ""},
     {"--device", "tpu"},
     {"--device", "cpu:0"},
+    {"--fusion", "yes"},
     {"--data-path", "x", "--dataset", "samples"},
 };
 
@@ -173,6 +183,8 @@ TEST(Options, FlagsThatDoNotFitEachOther) {
       {{"--lr-milestones", "60,30", "--lr-scheduler", "multistep"}, "--lr-milestones"},
       {{"--lr-warmup-epochs", "1", "--lr-warmup-steps", "5"}, "--lr-warmup-steps"},
       {{"--lr-min", "1"}, "--lr-min"},
+      {{"--memory-budget", "1GiB"}, "--memory-budget"},
+      {{"--memory-budget", "1GiB", "--gradient-checkpointing", "blocks"}, "--memory-budget"},
       {{"--reset-head"}, "--reset-head"},
       {{"--test-only"}, "--test-only"},
       {{"--val-resize-size", "32"}, "--val-crop-size"},
@@ -265,6 +277,7 @@ TEST(Options, ValuesInForceComeBack) {
        "--steps",
        "7"},
       {"--config", write(folder, "lr = 3\nlr-scheduler = \"constant\"\n"), "--histograms", "--keep-last", "1"},
+      {"--precision", "fp16", "--loss-scale", "128", "--gradient-checkpointing", "auto", "--memory-budget", "1.5GiB"},
   };
   for (const Texts& words : lines) {
     const std::string text = config_text(values_in_force(settings_of(words)));
@@ -301,61 +314,20 @@ TEST(Options, ACheckpointsConfigurationLiesBelowTheLine) {
   EXPECT_EQ(resolved({"predict", "--checkpoint", "c", "a.jpg"}).data.val_crop_size, 64);
 }
 
+/// Split at spaces.
+constexpr const char* kTrainingFlags =
+    "model num-classes init-weights reset-head zero-init-residual dataset data-path workers "
+    "train-crop-size val-resize-size val-crop-size mean std no-augment on-bad-image max-image-pixels "
+    "device fusion threads epochs steps batch-size accumulate-steps opt lr momentum nesterov "
+    "weight-decay norm-weight-decay bias-weight-decay precision loss-scale gradient-checkpointing "
+    "memory-budget clip-grad-norm label-smoothing ema-decay lr-scheduler lr-step-size lr-milestones "
+    "lr-gamma lr-min lr-warmup-epochs lr-warmup-steps lr-warmup-decay output-dir resume save-every-steps "
+    "save-every-epochs keep-last log-every log-file histograms quiet seed deterministic test-only config "
+    "on-nonfinite ";
+
 TEST(Options, EveryFlagOfTheInterfaceIsThere) {
-  for (const char* name : {"model",
-                           "num-classes",
-                           "init-weights",
-                           "reset-head",
-                           "zero-init-residual",
-                           "dataset",
-                           "data-path",
-                           "workers",
-                           "train-crop-size",
-                           "val-resize-size",
-                           "val-crop-size",
-                           "mean",
-                           "std",
-                           "no-augment",
-                           "on-bad-image",
-                           "max-image-pixels",
-                           "device",
-                           "threads",
-                           "epochs",
-                           "steps",
-                           "batch-size",
-                           "accumulate-steps",
-                           "opt",
-                           "lr",
-                           "momentum",
-                           "nesterov",
-                           "weight-decay",
-                           "norm-weight-decay",
-                           "bias-weight-decay",
-                           "clip-grad-norm",
-                           "label-smoothing",
-                           "ema-decay",
-                           "lr-scheduler",
-                           "lr-step-size",
-                           "lr-milestones",
-                           "lr-gamma",
-                           "lr-min",
-                           "lr-warmup-epochs",
-                           "lr-warmup-steps",
-                           "lr-warmup-decay",
-                           "output-dir",
-                           "resume",
-                           "save-every-steps",
-                           "save-every-epochs",
-                           "keep-last",
-                           "log-every",
-                           "log-file",
-                           "histograms",
-                           "quiet",
-                           "seed",
-                           "deterministic",
-                           "test-only",
-                           "config",
-                           "on-nonfinite"}) {
+  std::istringstream names(kTrainingFlags);
+  for (std::string name; names >> name;) {
     const Flag* flag = find_flag(name);
     ASSERT_NE(flag, nullptr) << name;
     EXPECT_NE(flag->commands & kTrain, 0u) << name;

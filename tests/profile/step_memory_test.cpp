@@ -4,10 +4,11 @@
 
 #include "engine/profile/recompute_plan.h"
 #include "engine/train/train_step.h"
+#include "kernels/common/onednn.h"
 #include "models/registry.h"
 #include "tests/support/accelerator.h"
 #include "tests/support/fake_source.h"
-#include "tests/support/numeric.h"
+#include "tests/support/tolerance.h"
 
 namespace engine::testing {
 namespace {
@@ -76,7 +77,7 @@ void expect_predicted(Device device, const Case& c) {
     for (size_t i = 0; i < real.size(); ++i) {
       SCOPED_TRACE(std::string(c.model) + (checkpointed ? " checkpointed" : "") + ", batch " +
                    std::to_string(c.batches[i]));
-      EXPECT_NEAR(static_cast<double>(memory.peak(c.batches[i])) / static_cast<double>(real[i]), 1, 0.05);
+      EXPECT_NEAR(static_cast<double>(memory.peak(c.batches[i])) / static_cast<double>(real[i]), 1, kMemoryPrediction);
     }
   }
 }
@@ -91,6 +92,18 @@ TEST_F(StepMemoryOnDevice, IsWithinFivePercent) {
   expect_predicted(Device::accelerator(), {"simplecnn", 28, 1, {3, 8, 20}});
   expect_predicted(Device::accelerator(), {"resnet18", 32, 3, {2, 3, 4}});
   expect_predicted(Device::accelerator(), {"resnet34", 32, 3, {2, 3, 4}});
+}
+
+TEST(StepMemory, ScratchIsThatOfAStep) {
+  const Case c{"resnet18", 64, 3, {}};
+  Network network(c.model, Device::cpu());
+  for (const int64_t batch : {4, 16}) {
+    const int64_t found = scratch_of_step(*network.model, network.flat, {c.size, c.size, c.channels}, batch);
+    kernels::onednn_release_scratch();
+    network.peak_of_step(c, batch);
+    EXPECT_EQ(found, kernels::onednn_scratch_bytes());
+    EXPECT_GT(found, 0);
+  }
 }
 
 TEST(StepMemory, LeavesTheModelAsItWas) {

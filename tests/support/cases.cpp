@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_data.h"
 
 namespace engine::testing {
 namespace {
@@ -35,6 +36,6 @@ std::string case_path(std::string_view name) {
   return unpacked.folder.file("hand/" + std::string(name));
 }
 
-std::string source_path(std::string_view name) { return ENGINE_SOURCE_DIR "/" + std::string(name); }
+std::string source_path(std::string_view name) { return test_data_dir() + "/" + std::string(name); }
 
 }  // namespace engine::testing

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "tests/support/golden.h"
+#include "tests/support/test_data.h"
 
 namespace engine::testing {
 namespace {
@@ -81,7 +82,7 @@ std::string detail::read_bytes(const std::filesystem::path& path) {
 }
 
 std::filesystem::path golden_path(std::string_view relative) {
-  return std::filesystem::path(ENGINE_SOURCE_DIR) / "tests/golden" / relative;
+  return std::filesystem::path(test_data_dir()) / "tests/golden" / relative;
 }
 
 GoldenTensors read_safetensors_file(const std::filesystem::path& path) {

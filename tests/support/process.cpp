@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/test_data.h"
+
 namespace engine::testing {
 namespace {
 
@@ -27,14 +29,15 @@ std::string read_file(const std::string& path) {
 
 /// In the child: never returns.
 [[noreturn]] void execute(const std::vector<std::string>& args, const ProcessOptions& options) {
-  std::vector<std::string> words{ENGINE_BINARY};
+  const std::string program = engine_program();
+  std::vector<std::string> words{program};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(126);
-  execv(ENGINE_BINARY, pointers.data());
+  execv(program.c_str(), pointers.data());
   _exit(127);
 }
 
@@ -147,6 +150,6 @@ ProcessResult run_engine_on_terminal(const std::vector<std::string>& args, int c
   return result;
 }
 
-std::string source_dir() { return ENGINE_SOURCE_DIR; }
+std::string source_dir() { return test_data_dir(); }
 
 }  // namespace engine::testing

@@ -31,6 +31,9 @@ double tolerance(double unit_roundoff, int64_t reduction_length, OpClass op_clas
 inline constexpr double kMostYardsticks = 4;
 inline constexpr double kLongestYardstick = 0x1p-8;
 
+/// How far a predicted peak of memory may be from a real one, as a share of it (the project's own promise).
+inline constexpr double kMemoryPrediction = 0x1p-5 + 0x1p-6;  // 4.7 %
+
 inline constexpr double kUnitRoundoffF16 = 0x1p-11;
 inline constexpr double kUnitRoundoffBf16 = 0x1p-8;
 

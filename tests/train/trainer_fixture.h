@@ -49,7 +49,9 @@ struct TinyRun {
   FakeSourceOptions source{.samples = 18, .batch_size = 2, .accumulate_steps = 2};
   bool validation = true;
   bool plain_model = false;
+  bool on_accelerator = false;
   int64_t poisoned = -1;
+  BatchSource* train_on = nullptr;             // in place of random pictures
   BatchSource* held_out = nullptr;             // in place of the usual seven pictures
   std::function<void(Module&)> prepare_model;  // before training
   ConfigValues values = {{"lr", "0.05"}, {"epochs", "2"}, {"lr-scheduler", "\"cosine\""}};
@@ -80,7 +82,8 @@ struct TinyRun {
     prepare_output(config.output);
     RunParts parts;
     parts.model = model.get();
-    parts.train = &train;
+    if (on_accelerator) parts.device = Device::accelerator();
+    parts.train = train_on != nullptr ? train_on : &train;
     parts.validation = !validation ? nullptr : held_out != nullptr ? held_out : &seven;
     parts.classes = {"a", "b", "c"};
     parts.values = values;
