@@ -4,10 +4,10 @@
     python3 -m venv DIR && DIR/bin/pip install torch torchvision
     DIR/bin/python bench/compare_pytorch.py --rounds 3
 
-Forward, cross entropy, backward and SGD with momentum 0.9 and weight decay 1e-4, on one random batch in memory. Each
-measurement is a process of its own; the sides take turns in every round. Prints medians, lowest and highest, the ratio
-against the faster of PyTorch's two, peak memory, and how busy everybody else kept the machine: on a busy one the
-figures mean nothing.
+Forward, cross entropy, backward and SGD with momentum 0.9 and weight decay 1e-4, on one random batch in memory, in FP32
+or, with --precision bf16, under torch.autocast with BF16 and in the engine's BF16. Each measurement is a process of its
+own; the sides take turns in every round. Prints medians, lowest and highest, the ratio against the faster of PyTorch's
+two, peak memory, and how busy everybody else kept the machine: on a busy one the figures mean nothing.
 """
 
 import argparse
@@ -30,6 +30,7 @@ def parse_arguments():
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of both sides")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5, help="timed steps a round")
     parser.add_argument("--warmup", type=int, default=2, help="steps before them")
@@ -61,7 +62,8 @@ def make_step(options, compiled):
 
     def step():
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(forward(images), labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
+            loss = torch.nn.functional.cross_entropy(forward(images), labels)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -124,6 +126,7 @@ def engine_command(options):
         str(options.binary),
         f"--benchmark_filter=^train_step/{options.model}/size:{options.size}/batch:{options.batch}(/|$)",
         f"--benchmark_repetitions={options.warmup + options.steps}",
+        f"--precision={options.precision}",
         "--benchmark_min_time=0.001",
         "--benchmark_format=json",
     ]
@@ -190,7 +193,9 @@ def report(rows, options):
     sides = list(dict.fromkeys(row["side"] for row in rows))
     speeds = {side: [r["images_per_second"] for r in rows if r["side"] == side] for side in sides}
     memory = {side: max(r["peak_memory_bytes"] for r in rows if r["side"] == side) for side in sides}
-    print(f"\n{options.model}, {options.size}x{options.size}, batch {options.batch}, FP32, {options.threads} threads")
+    precision = options.precision.upper()
+    picture = f"{options.size}x{options.size}, batch {options.batch}"
+    print(f"\n{options.model}, {picture}, {precision}, {options.threads} threads")
     for side in sides:
         low, high = min(speeds[side]), max(speeds[side])
         middle = statistics.median(speeds[side])
