@@ -29,10 +29,7 @@ class Network {
   NetworkConv conv(size_t index) const {
     NetworkConv conv{layers_[index].name, *layers_[index].convolution, ConvInput::stored, {}, norm_behind(index)};
     const auto [prefix, last] = split(conv.name);
-    if (is_first_conv(index)) {
-      conv.input = ConvInput::picture;
-      conv.shape.c = kernels::padded_channels(conv.shape.c);
-    }
+    if (is_first_conv(index)) conv.input = ConvInput::picture;
     if (conv.input == ConvInput::picture || last.size() != 5 || !last.starts_with("conv")) return conv;
     if (last != "conv1") {
       const char before = static_cast<char>(last.back() - 1);
@@ -100,6 +97,7 @@ std::vector<NetworkConv> conv_network(const std::vector<LayerDescription>& layer
 ConvSite training_site(const NetworkConv& conv, int64_t batch, kernels::ElementType type,
                        const kernels::FusionTarget& target) {
   ConvSite site = site_of(conv.shape, batch, type);
+  if (conv.input == ConvInput::picture) site.shape.c = kernels::padded_channels(site.shape.c, type);
   site.input = conv.input;
   site.norm_behind = conv.norm_behind;
   const auto summed = [&](size_t source) {

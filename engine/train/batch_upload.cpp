@@ -102,7 +102,9 @@ void BatchUpload::write_images(const Slot& slot, const Batch& batch, const Tenso
 DeviceBatch& BatchUpload::place_of(const Batch& batch) {
   const auto given = batch.images.shape().extents();
   std::vector<int64_t> extents(given.begin(), given.end());
-  if (batch.images.dtype() == DType::u8) extents.back() = kernels::padded_channels(extents.back());
+  if (batch.images.dtype() == DType::u8) {
+    extents.back() = kernels::padded_channels(extents.back(), element_type_of(compute_, "batch_upload"));
+  }
   DeviceBatch& place = places_[extents];
   if (!place.images.defined()) {
     place.images = Tensor::empty(Shape(extents), compute_, MemoryCategory::data, device_);

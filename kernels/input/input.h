@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/common/element_type.h"
+
 namespace engine::kernels {
 
 /// Normalize as one multiplication and one addition: (x / 255 - mean) / std = x * scale + shift, both rounded to float
@@ -23,9 +25,12 @@ struct InputSpec {
   PixelScale pixel = {};
 };
 
-/// Channels that pictures get on an accelerator: zeros make 4 of 3, as cuDNN wants them (with 3 its kernels for a 7x7
-/// stem need 103 MB of workspace for 256 pictures, with 4 none).
-constexpr int64_t padded_channels(int64_t channels) { return channels == 3 ? 4 : channels; }
+/// Channels that pictures get on an accelerator: in FP16 zeros make 4 of 3, as cuDNN's tensor-core kernels for a 7x7
+/// stem need 103 MB of workspace with 3 for 256 pictures, and none with 4. Other types would need 8, which costs more
+/// than it saves.
+constexpr int64_t padded_channels(int64_t channels, ElementType type) {
+  return channels == 3 && type == ElementType::f16 ? 4 : channels;
+}
 
 /// y[n, h, w, k] = pictures[n, h, w', k] * scale[k] + shift[k] for k < c, 0 for c <= k < c_padded; w' is w, or the
 /// mirrored column where flips[n] is not 0.

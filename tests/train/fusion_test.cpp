@@ -198,7 +198,7 @@ struct Pass {
     for (size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<int64_t>(i);
     const Batch on_host = source.batch_of(samples);
     // As pictures come to a device.
-    images = pad_channels(cast(on_host.images.to(Device::accelerator()), compute), kernels::padded_channels(3));
+    images = pad_channels(cast(on_host.images.to(Device::accelerator()), compute), compute == DType::f16 ? 4 : 3);
     labels = on_host.labels.to(Device::accelerator());
   }
   Tensor loss() { return softmax_cross_entropy((*model)(images), labels, {}); }
